@@ -24,6 +24,7 @@ struct buf {
 	size_t cap;		/* bytes allocated */
 	size_t max;		/* never grows beyond */
 	bool bad;
+	bool no_memory;		/* why it is bad: malloc, not `max` */
 };
 
 /* No allocation.  `max` bounds the size for ever. */

@@ -27,7 +27,8 @@ void hex_put(char *out, const void *data, size_t size);
 /* Exactly 2 * size hex digits, or -1 (no struct err: the caller knows). */
 int hex_get(void *out, size_t size, const char *text);
 
-/* "1.4 GiB", "-", at most 15 characters and terminated. */
+/* "1.4 GiB", at most 15 characters and terminated; "-" for UINT64_MAX, which
+ * stands for "not known". */
 void str_bytes_human(char out[static 16], uint64_t bytes);
 
 /*
