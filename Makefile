@@ -28,7 +28,7 @@ LINK.release := -pie -Wl,-z,relro,-z,now
 FLAGS = -std=c11 -D_GNU_SOURCE -I. -g $(WARN) $(MODE.$(VARIANT)) $(CFLAGS)
 LINK  = $(CC) $(MODE.$(VARIANT)) $(LINK.$(VARIANT)) $(LDFLAGS)
 LIBS := -Wl,--as-needed -lssh -lcrypto -llz4 -lzstd -lrsync -lisal -llmdb \
-        -ljansson -lpthread -lm
+        -ljansson -lblkid -lpthread -lm
 
 # Which archives a folder's program links, the folder itself first.
 lib.base   := base

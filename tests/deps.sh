@@ -2,7 +2,7 @@
 # deps.sh - install what building and testing needs; only what is missing.
 set -eu
 need="gcc make pkg-config libssh-dev libssl-dev liblz4-dev libzstd-dev
-librsync-dev libisal-dev liblmdb-dev libjansson-dev libxxhash-dev check
+librsync-dev libisal-dev liblmdb-dev libjansson-dev libxxhash-dev libblkid-dev check
 universal-ctags valgrind cppcheck rsync openssh-client acl attr libcap2-bin"
 
 if ! command -v dpkg-query >/dev/null; then
