@@ -167,7 +167,7 @@ int codec_unpack(enum codec codec, const void *in, size_t size, void *out,
 	case CODEC_LZ4:
 		return unpack_lz4(in, size, out, plain_size, e);
 	case CODEC_ZSTD:
-		/* An error number is never a plain size: it is near SIZE_MAX. */
+		/* An error is near SIZE_MAX and so never a plain size. */
 		if (ZSTD_decompressDCtx(c->unpack, out, plain_size, in, size)
 		    != plain_size)
 			return wrong_size(e, "zstd", plain_size);

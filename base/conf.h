@@ -14,7 +14,8 @@
 
 /*
  * Parse `text` (changed in place: values are terminated there, and text
- * options point into it, so it must outlive them).  A value that was already
+ * options point into it, so it must outlive them).  text[size] must be
+ * writable: the last line may lack its newline.  A value that was already
  * given on the command line (*row->seen) is kept.  ERR_USAGE on failure.
  */
 MUST_CHECK int conf_parse(char *text, size_t size, const char *file,

@@ -44,10 +44,15 @@ struct opt_row {
  * Parse argv[0..argc).  Words that are not options are moved to the front of
  * argv in order; returns how many, or -1 with ERR_USAGE naming the option.
  * `tables` is NULL-terminated; each table ends with a row whose name is NULL.
- * `stop_at` (or NULL): after this literal word ("--") all else are words.
+ * After the word "--" all else are words; a lone "-" is a word.
  */
 MUST_CHECK int opt_parse(int argc, char **argv,
     const struct opt_row *const *tables, struct err *e);
+/* Store one value as parsing would; `value` NULL turns a flag on, else a flag
+ * takes yes, no, true, false, on, off, 1, 0.  ERR_USAGE. */
+MUST_CHECK int opt_store(const struct opt_row *row, const char *value,
+    struct err *e);
+/* One line per row, as --help shows them. */
 void opt_help(FILE *out, const struct opt_row *rows);
 
 #endif
