@@ -96,7 +96,7 @@ struct sim_kept {
 	unsigned disk;
 	size_t write;		/* 0 = oldest unflushed write of this disk */
 	uint32_t first, count;	/* sectors of the write; count 0 = to its end */
-	uint64_t holes;		/* not 0: a seed that drops about half of them */
+	uint64_t holes;		/* not 0: a seed that drops half of them */
 };
 
 /* Unflushed writes of this disk. */
@@ -165,7 +165,7 @@ struct sim_fault {
 	unsigned disk;		/* or SIM_ALL_DISKS */
 	unsigned ops;		/* which operations match: enum sim_op, or-ed */
 	uint64_t offset, size;	/* only those that touch this; size 0 = all */
-	uint64_t nth;		/* the first matching one to fail: 1-based; 0 = 1 */
+	uint64_t nth;		/* the first to fail, 1-based; 0 = 1 */
 	uint64_t times;		/* how many of them; 0 = all from there on */
 	uint64_t target;	/* SIM_MISDIRECT: offset on the same disk */
 	unsigned ms;		/* SIM_SLOW */

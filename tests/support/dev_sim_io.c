@@ -94,9 +94,12 @@ static void turn_take(struct sim *s, struct sim_request *r)
 	sched_leave(q, r);
 }
 
+/* The caller's thread may soon be back: its next call can join the draw. */
 static void turn_end(struct sim *s)
 {
 	s->sched.running = false;
+	if (s->sched.on)
+		s->sched.joined_ns = now_ns();
 	pthread_cond_broadcast(&s->changed);
 }
 
