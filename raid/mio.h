@@ -49,6 +49,7 @@ struct mio_req {
 	uint64_t took_ms;
 };
 
+/* Takes `dev` over, also on failure.  limit_ms 0 = 30 000. */
 MUST_CHECK int mio_new(struct mio **out, struct dev *dev, uint64_t limit_ms,
     struct err *e);
 /* Waits for the threads; one that is stuck is left behind with what it holds
