@@ -1,0 +1,58 @@
+/*
+ * client/client.h - what every command of bkclient has at hand.
+ *
+ * main() fills it from the configuration file, the environment and the common
+ * options, then runs one command.  Nothing else in client/ is global.
+ *
+ * Threads: `stop` may be read by any thread; the rest belongs to the main
+ * thread, but for the sink and the progress line, which lock themselves.
+ */
+#ifndef CLIENT_CLIENT_H
+#define CLIENT_CLIENT_H
+
+#include "base/err.h"
+#include "base/opt.h"
+#include "base/progress.h"
+#include "base/warn.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct link;
+
+#define BKCLIENT_VERSION "0.1"
+
+struct client {
+	/* common options; the text is argv's, the environment's or the
+	 * configuration's, which all outlive the command */
+	const char *server;	/* "ssh://...", "exec:...", "fd:N" */
+	const char *name;	/* of this client at the server */
+	const char *key;	/* private key file */
+	const char *known_hosts;
+	const char *config_file;
+	bool quiet, verbose, help, version;
+	uint64_t rate_max;	/* bytes/s sent, 0 = no limit */
+	/* from the configuration only */
+	struct opt_list paths, excludes;
+
+	char *config_dir;	/* owned */
+	char *cache_dir;	/* owned */
+	char *config_text;	/* owned; the options point into it */
+
+	struct link *link;	/* set by client_connect() */
+	pthread_mutex_t link_lock;	/* guards: link, against the signal */
+	atomic_bool stop;	/* a signal asked us to end */
+	struct warn_sink warn;	/* what becomes exit status 1 */
+	struct progress progress;
+};
+
+/* Connect and say hello, unless that is done.  ERR_USAGE when no server is
+ * known; the errors of link_open(). */
+MUST_CHECK int client_connect(struct client *c, struct err *e);
+/* A line on stderr that is no warning, unless -q; the progress line is
+ * removed before. */
+void client_note(struct client *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif
