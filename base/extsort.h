@@ -3,7 +3,8 @@
  *
  * Records are byte strings, compared by memcmp, the shorter first on a tie.
  * Up to `memory_max` bytes (at least 272 KiB) are kept; beyond, sorted runs go
- * to one unlinked temporary file and are merged on the way out (Knuth, TAOCP vol. 3, 5.4).
+ * to one unlinked temporary file and are merged on the way out (Knuth, TAOCP
+ * vol. 3, 5.4).
  *
  *      extsort_new --> extsort_add ... --> extsort_finish
  *                  --> extsort_next ... --> extsort_free

@@ -98,10 +98,8 @@ static void draw(struct progress *p, uint64_t now)
 	    p->bytes_total ? total : "", rate, left, p->current);
 	n = snprintf(out, sizeof(out), "\r%.*s\033[K",
 	    (int)fit(text, columns() - 1), text);
-	if (n > 0 && write(STDERR_FILENO, out, (size_t)n) < 0)
-		p->on = false;	/* the terminal went away */
-	p->shown = true;
 	p->drawn_ms = now;
+	p->shown = n > 0 && write(STDERR_FILENO, out, (size_t)n) > 0;
 }
 
 void progress_tick(struct progress *p)
@@ -124,9 +122,8 @@ void progress_clear(struct progress *p)
 	if (!p->on)
 		return;
 	pthread_mutex_lock(&p->lock);
-	if (p->shown && write(STDERR_FILENO, clear, sizeof(clear) - 1) < 0)
-		p->on = false;
-	p->shown = false;
+	if (p->shown && write(STDERR_FILENO, clear, sizeof(clear) - 1) > 0)
+		p->shown = false;
 	p->drawn_ms = 0;
 	pthread_mutex_unlock(&p->lock);
 }
