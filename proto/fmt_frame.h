@@ -123,8 +123,9 @@ MUST_CHECK int frame_builder_add(struct frame_builder *b, const struct id *id,
     const struct id *refs, size_t ref_count, struct err *e);
 uint32_t frame_builder_objects(const struct frame_builder *b);
 size_t frame_builder_plain(const struct frame_builder *b);
-/* Compress and append the whole frame to `out` (emptied first); the builder is
- * empty afterwards. */
+/* Compress and put the whole frame into `out` (emptied first; a bound of
+ * FRAME_STORED_MAX is enough for any frame).  The builder is empty afterwards;
+ * after a failure it is as before.  ERR_USAGE without any object. */
 MUST_CHECK int frame_builder_finish(struct frame_builder *b, enum codec codec,
     int level, struct buf *out, struct err *e);
 

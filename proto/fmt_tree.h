@@ -144,14 +144,14 @@ int xattrs_next(const struct slice *list, size_t *pos, struct slice *name,
 /* True if the whole list is well formed and its names ascend. */
 bool xattrs_ok(const struct slice *list);
 
-/* Entries must come in ascending order of names (asserted: ours). */
+/* Entries come in ascending order of names. */
 struct tree_builder;
 MUST_CHECK int tree_builder_new(struct tree_builder **out, page_emit emit,
     void *arg, struct err *e);
 void tree_builder_free(struct tree_builder *b);
-/* ERR_USAGE for an entry that tree_page_parse() would refuse, ERR_LIMIT for one
- * above TREE_ENTRY_MAX; the builder is as before then.  After any other failure
- * only tree_builder_free() is allowed. */
+/* ERR_USAGE for an entry that tree_page_parse() would refuse or whose name does
+ * not ascend, ERR_LIMIT for one above TREE_ENTRY_MAX; the builder is as before
+ * then.  After any other failure only tree_builder_free() is allowed. */
 MUST_CHECK int tree_builder_add(struct tree_builder *b,
     const struct tree_entry *entry, struct err *e);
 /* The root page's id (an empty directory has one empty leaf).  Ready for the

@@ -63,7 +63,7 @@ struct pages_kind {
 	/* Write a child as an item of an index page; its size, at most
 	 * PAGES_ITEM_MAX. */
 	size_t (*put_child)(uint8_t *out, const struct pages_child *c);
-	/* P1; on level 0 never asked about holes (no refs, no key). */
+	/* P1: is the page full after this item, if it has page_min? */
 	bool (*cut)(unsigned level, const struct pages_item *item);
 };
 
