@@ -16,11 +16,14 @@
  * empty ping of its own (type 0, answered by the peer's wire with type 0,
  * request 1; neither is shown to the caller), and after `dead_ms` without a
  * byte it fails with ERR_TIMEOUT.  Measured on the transport: a phase in which
- * neither side has anything to say is healthy.
+ * neither side has anything to say is healthy.  A wire that does not read
+ * because its queue is full says so with unasked answers, every `ping_ms`, and
+ * its own clock stands still meanwhile: a slow session is not a dead one.
  *
  * Errors: ERR_UNAVAILABLE (closed by the peer), ERR_TIMEOUT, ERR_PROTOCOL
- * (length above the limit), ERR_IO.  After the first error every call fails
- * with the same sentence.
+ * (length above the limit), ERR_IO, ERR_CANCELLED (wire_abort).  What arrived
+ * before an error can still be received, except after wire_abort(); from then
+ * on every call fails with the same sentence.
  * Threads: wire_send() from any thread; wire_recv() from one; wire_abort()
  * from any, also to wake both.
  */
@@ -93,9 +96,12 @@ struct wire_transport {
 	long (*pull)(void *t, void *out, size_t size, struct err *e);
 	/* Bytes taken, 0 = no room now, -1 = error. */
 	long (*push)(void *t, const void *data, size_t size, struct err *e);
-	/* Tell the peer that nothing more comes, then free. */
-	void (*close)(void *t);
+	/* Free it.  If `polite`: first tell the peer that nothing more comes
+	 * and wait a little (at most 2 s) for the peer to do the same, so that
+	 * what was sent is not lost with the connection. */
+	void (*close)(void *t, int polite);
 };
+/* Takes the transport whatever the result. */
 MUST_CHECK int wire_open(struct wire **out, const struct wire_transport *ops,
     void *transport, const struct wire_options *o, struct err *e);
 
