@@ -4,6 +4,7 @@
 #include "base/le.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { AT_VERSION = 6, AT_ARRAY = 8, AT_GENERATION = 24, AT_SEQ = 32,
@@ -43,6 +44,14 @@ void log_block_put(uint8_t out[static LOG_BLOCK], struct log_block *b)
 	le64_put(out + AT_SUM, b->sum);
 }
 
+static bool rest_zero(const uint8_t *in, size_t used)
+{
+	static const uint8_t zero[LOG_PAYLOAD];
+
+	return le32_get(in + AT_RESERVED) == 0 && memcmp(in +
+	    LOG_PAYLOAD_AT + used, zero, LOG_PAYLOAD - used) == 0;
+}
+
 int log_block_get(struct log_block *b, const uint8_t *in, size_t size,
     struct err *e)
 {
@@ -66,7 +75,7 @@ int log_block_get(struct log_block *b, const uint8_t *in, size_t size,
 	got.flags = le16_get(in + AT_FLAGS);
 	got.used = le16_get(in + AT_USED);
 	if (got.generation == 0 || got.used > LOG_PAYLOAD ||
-	    (got.flags & ~LOG_FLAGS) != 0)
+	    (got.flags & ~LOG_FLAGS) != 0 || !rest_zero(in, got.used))
 		return err_set(e, ERR_CORRUPT, "log block: %u bytes, flags %#x",
 		    got.used, got.flags);
 	*b = got;

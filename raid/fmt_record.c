@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
+static const uint8_t zero[16];
+
 /* ---- facts ------------------------------------------------------------ */
 
 size_t rec_fact_put(uint8_t *out, const struct rec_fact *f)
@@ -84,6 +86,8 @@ int rec_epoch_get(struct rec_epoch *p, const uint8_t *body, size_t size,
 	    (body[EP_WHY] != EPOCH_OPEN && body[EP_WHY] != EPOCH_CHANGE))
 		return err_set(e, ERR_CORRUPT, "epoch of %zu bytes, kind %u",
 		    size, size > EP_WHY ? body[EP_WHY] : 0u);
+	if (memcmp(body + EP_WHY + 1, zero, EP_TIME - EP_WHY - 1) != 0)
+		return err_set(e, ERR_CORRUPT, "epoch with reserved bytes");
 	p->event = le64_get(body);
 	memcpy(p->run, body + EP_RUN, sizeof(p->run));
 	p->first = le64_get(body + EP_FIRST);
@@ -120,6 +124,8 @@ int rec_member_get(struct rec_member *m,
 	if (in[MB_STATE] < MEMBER_ACTIVE || in[MB_STATE] > MEMBER_REMOVED)
 		return err_set(e, ERR_CORRUPT, "member of unknown state %u",
 		    in[MB_STATE]);
+	if (memcmp(in + MB_STATE + 1, zero, MB_ERRORS - MB_STATE - 1) != 0)
+		return err_set(e, ERR_CORRUPT, "member with reserved bytes");
 	memcpy(m->uuid, in, RAID_UUID_SIZE);
 	memcpy(m->replaced_by, in + MB_REPLACED_BY, RAID_UUID_SIZE);
 	m->size = le64_get(in + MB_SIZE);
@@ -158,6 +164,7 @@ int rec_link_get(uint32_t extent[static RAID_MEMBERS_MAX],
 	unsigned next = 0;
 
 	if (size < REC_LINK_HEAD || size > REC_LINK_MAX ||
+	    le16_get(body + 2) != 0 ||
 	    size != REC_LINK_HEAD + (size_t)le16_get(body) * REC_LINK_ENTRY)
 		return err_set(e, ERR_CORRUPT, "link of %zu bytes", size);
 	for (size_t i = 0; i < RAID_MEMBERS_MAX; i++)
@@ -166,9 +173,10 @@ int rec_link_get(uint32_t extent[static RAID_MEMBERS_MAX],
 	    p += REC_LINK_ENTRY) {
 		unsigned i = le16_get(p);
 
-		if (i < next || i >= RAID_MEMBERS_MAX)
+		if (i < next || i >= RAID_MEMBERS_MAX ||
+		    le16_get(p + 2) != 0 || le32_get(p + 4) == LOG_NO_EXTENT)
 			return err_set(e, ERR_CORRUPT,
-			    "link with member %u out of order", i);
+			    "link with a bad entry for member %u", i);
 		got[i] = le32_get(p + 4);
 		next = i + 1;
 	}

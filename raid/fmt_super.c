@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { AT_VERSION = 8, AT_FLAGS = 12, AT_ARRAY = 16, AT_MEMBER = 32,
@@ -130,6 +131,16 @@ static int head_check(const uint8_t *in, size_t size, struct err *e)
 	return 0;
 }
 
+/* Whatever is not a field must be as super_put() leaves it. */
+static bool reserved_zero(const struct super *s, const uint8_t *in)
+{
+	uint8_t again[SUPER_SIZE];
+
+	super_put(again, s);
+	memcpy(again + AT_FLAGS, in + AT_FLAGS, 4);
+	return memcmp(again, in, AT_SUM) == 0;
+}
+
 int super_get(struct super *s, const uint8_t *in, size_t size, struct err *e)
 {
 	struct super got = { .count = 0 };
@@ -149,6 +160,9 @@ int super_get(struct super *s, const uint8_t *in, size_t size, struct err *e)
 	got.created_s = (int64_t)le64_get(in + AT_CREATED);
 	if (bounds_check(&got, e) != 0 || table_get(&got, in, e) != 0)
 		return -1;
+	if (!reserved_zero(&got, in))
+		return err_set(e, ERR_CORRUPT,
+		    "superblock: reserved bytes are not zero");
 	*s = got;
 	return 0;
 }

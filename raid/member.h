@@ -26,7 +26,7 @@ struct mio;
 struct member {
 	unsigned index;			/* in the member table, never reused */
 	uint8_t uuid[RAID_UUID_SIZE];
-	enum member_state state;
+	_Atomic(enum member_state) state;	/* the log reads it unlocked */
 	char *path;			/* where it was found */
 	struct mio *io;			/* NULL while missing */
 	uint64_t size;			/* bytes, as in the superblock */
