@@ -71,10 +71,10 @@ static size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* 2^64 / n, for n > 1. */
+/* 2^64 / n, for n a power of two and not 1. */
 static uint64_t one_in(uint64_t n)
 {
-	return UINT64_MAX / n;
+	return UINT64_MAX / n + 1;
 }
 
 size_t chunker_next_sized(const struct chunker *c,
