@@ -53,14 +53,16 @@ void fetch_hold(struct fetch *f, struct fetch_object *o);
 void fetch_drop(struct fetch *f, struct fetch_object *o);
 /* Send the requests that fetch_want() has collected. */
 MUST_CHECK int fetch_send(struct fetch *f, struct err *e);
-/* Take in what has arrived; does not wait. */
+/* Has the connection failed? */
 MUST_CHECK int fetch_poll(struct fetch *f, struct err *e);
-/* Until the object is here or lost. */
-MUST_CHECK int fetch_wait(struct fetch *f, const struct fetch_object *o,
+/* Bring o->state up to date; does not wait. */
+void fetch_look(struct fetch *f, struct fetch_object *o);
+/* Until the object is here or lost; sends what was collected first. */
+MUST_CHECK int fetch_wait(struct fetch *f, struct fetch_object *o,
     struct err *e);
 /* Bytes held and on the way. */
-size_t fetch_bytes(const struct fetch *f);
+size_t fetch_bytes(struct fetch *f);
 /* Bytes of objects that arrived, in all. */
-uint64_t fetch_received(const struct fetch *f);
+uint64_t fetch_received(struct fetch *f);
 
 #endif
