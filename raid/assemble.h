@@ -7,8 +7,10 @@
  *
  *      assemble --> log_load ... assembly_roots ... --> assembly_free
  *
- * Errors: ERR_NOT_FOUND no superblock on a device; ERR_CONFLICT two arrays, or
- *   one member twice (both paths named); ERR_CORRUPT; ERR_VERSION.
+ * A device without a sound superblock is told to `warn` and left out.
+ *
+ * Errors: ERR_NOT_FOUND no superblock on any device; ERR_CONFLICT two arrays,
+ *   or one member twice (both paths named); ERR_CORRUPT; ERR_VERSION.
  * Threads: the array's state lock guards members and member_count.
  */
 #ifndef RAID_ASSEMBLE_H
@@ -62,5 +64,17 @@ MUST_CHECK int assembly_roots(struct assembly *as, const struct log_root *root,
  */
 MUST_CHECK int assembly_add(struct assembly *as, struct dev *dev,
     struct member **out, struct err *e);
+
+/* ERR_LIMIT, naming the size that would fit. */
+MUST_CHECK int assembly_size_check(const struct dev *d, uint64_t extent_size,
+    struct err *e);
+
+/*
+ * Read all superblock slots of the writable members; if one is not as it was
+ * last written, count and tell it (kind "superblock"), and with `heal` write
+ * all of them again.
+ */
+MUST_CHECK int assembly_scrub(struct assembly *as, struct log *l, bool heal,
+    struct scan_report *report, const struct scan_ops *ops, struct err *e);
 
 #endif

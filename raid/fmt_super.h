@@ -43,6 +43,7 @@
 
 #define SUPER_SIZE 8192
 #define SUPER_VERSION 1
+#define SUPER_ARRAY_AT 16
 
 #define RAID_EXTENT_MIN (UINT64_C(2) << 20)
 #define RAID_EXTENT_MAX (UINT64_C(64) << 20)

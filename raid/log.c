@@ -191,6 +191,16 @@ void log_position(struct log *l, struct log_position *pos)
 	pthread_mutex_unlock(&l->lock);
 }
 
+void log_hold(struct log *l)
+{
+	pthread_mutex_lock(&l->lock);
+}
+
+void log_let_go(struct log *l)
+{
+	pthread_mutex_unlock(&l->lock);
+}
+
 void log_close(struct log *l)
 {
 	if (!l)

@@ -138,6 +138,9 @@ MUST_CHECK int log_fold(struct log *l, struct err *e);
  * ACTIVE): give it the whole chain, by a fold, then append an epoch block with
  * the new member set.  -1 also when that member failed. */
 MUST_CHECK int log_join(struct log *l, unsigned member, struct err *e);
+/* Between these no flush, fold or write of superblocks happens. */
+void log_hold(struct log *l);
+void log_let_go(struct log *l);
 /* Write all superblocks again (heals their slots). */
 MUST_CHECK int log_write_roots(struct log *l, struct err *e);
 /* True if `flush` of the run `run` is a moment of this history. */

@@ -88,7 +88,7 @@ static int windows_request(struct walk *w, struct mio_req *reqs,
 static int windows_fill(struct walk *w, uint64_t seq, struct err *e)
 {
 	struct mio_req reqs[RAID_MEMBERS_MAX];
-	unsigned who[RAID_MEMBERS_MAX];
+	unsigned who[RAID_MEMBERS_MAX] = { 0 };
 	uint64_t per = log_extent_blocks(w->host);
 	uint64_t left = per - seq % per;
 	size_t count;

@@ -99,7 +99,7 @@ static void writer_no_room(struct writer *w, unsigned member)
 static int run_set(struct writer *w, const struct mio_req *like, struct err *e)
 {
 	struct mio_req reqs[RAID_MEMBERS_MAX];
-	unsigned who[RAID_MEMBERS_MAX];
+	unsigned who[RAID_MEMBERS_MAX] = { 0 };
 	size_t count = 0;
 
 	for (unsigned i = 0; i < w->host->member_count; i++) {
