@@ -32,9 +32,10 @@ struct flow_dir {
 	struct tree_entry entry;	/* the top's may have no name */
 	unsigned depth;			/* 0 at the top */
 	unsigned refs;
-	struct fetch_object *page;	/* holds the entry's bytes */
-	void *user;			/* the caller's; see flow_ops.leave */
-	int mark;			/* the caller's */
+	uint8_t *bytes;			/* owned: what the slices point to */
+	void *user;			/* the caller's, between ENTER and
+					 * LEAVE */
+	int mark;			/* the caller's; 0 at first */
 };
 
 enum flow_need {
@@ -82,10 +83,10 @@ struct flow_event {
 MUST_CHECK int flow_new(struct flow **out, struct fetch *f,
     const struct flow_ops *ops, struct err *e);
 void flow_free(struct flow *f);
-/* Begin with one entry (its bytes are held by `page`, which may be NULL): a
- * directory gives ENTER ... LEAVE, anything else its ITEM, within `top`. */
+/* Begin with one entry, which is copied: a directory gives ENTER ... LEAVE,
+ * anything else its ITEM, in a directory without entry of its own.  Once. */
 MUST_CHECK int flow_start(struct flow *f, const struct tree_entry *entry,
-    struct fetch_object *page, struct err *e);
+    struct err *e);
 /* The next event; valid until the next call.  -1 only when the connection
  * fails or memory ends. */
 MUST_CHECK int flow_next(struct flow *f, struct flow_event *ev,
@@ -93,7 +94,8 @@ MUST_CHECK int flow_next(struct flow *f, struct flow_event *ev,
 /* After an ITEM whose need was ASK: say it now. */
 void flow_set_need(struct flow *f, enum flow_need need);
 
-/* Append "/a/b" for dir and a name in it (or NULL) to `out`. */
+/* Append "/a/b" for dir and a name in it (or NULL) to `out`, from the top on;
+ * the top's own name is left out, so that the top itself gives nothing. */
 void flow_path(struct buf *out, const struct flow_dir *dir,
     const struct slice *name);
 
