@@ -43,6 +43,7 @@
 #include <pthread.h>
 
 struct open_seg;
+struct recset;
 struct stripe;
 
 #define ARRAY_WRITERS 2
@@ -129,11 +130,22 @@ void array_member_failed(void *arg, unsigned member, const struct err *why);
 /* If the members changed, tell the log (an epoch) and the superblocks.  In
  * commit. */
 MUST_CHECK int array_members_commit(struct array *a, struct err *e);
-/* After an epoch of its own: superblocks only.  In commit. */
-MUST_CHECK int array_supers_write(struct array *a, struct err *e);
-/* Log records of a change that is no flush of the store's.  In commit. */
+/* Ask each device what became of its path; memory only. */
+void array_members_look(struct array *a);
+/*
+ * Hand records to the log, with an epoch if the members changed, and then the
+ * memory: `apply` (may be NULL) is called with the state lock held, at the
+ * moment in which the flush number becomes known.  Stops the array on failure.
+ * In commit.
+ */
 MUST_CHECK int array_log(struct array *a, const struct log_rec *recs,
-    size_t count, struct err *e);
+    size_t count, void (*apply)(struct array *a, void *arg, uint64_t flush),
+    void *arg, struct err *e);
+/* What was verified since the last log flush, as records. */
+MUST_CHECK int array_recs_verified(struct array *a, struct recset *r,
+    struct err *e);
+/* Fold if the log wants it.  In commit. */
+MUST_CHECK int array_fold(struct array *a, struct err *e);
 /* By path or UUID; NULL when there is none.  With the state lock held. */
 struct member *array_member_find(struct array *a, const char *name);
 

@@ -22,9 +22,9 @@
  *   89  sum type   1   1 = CRC-64 (base/hash.h)
  *   90  reserved   6   zero
  *   96  sums     128   payload checksums of all w strips, 8 bytes each
- *  224  peers    320   16 x (member UUID 16, extent 4): where the strips of the
- *                      segment lay when this header was written (a hint: the
- *                      map decides)
+ *  224  peers    320   16 x (member UUID 16, extent 4): where strip number i of
+ *                      this stripe lay when this header was written (a hint:
+ *                      the map decides)
  *  544  reserved      zero
  * 4088  checksum   8   CRC-64 of bytes 0..4087
  *

@@ -39,8 +39,8 @@ struct stripe_img {
 	struct seg_state g;
 	uint32_t row;
 	uint8_t units;
-	struct iobuf *buf;	/* strip i at i * stride, header first */
-	size_t stride;
+	struct iobuf *buf;	/* strip i at base + i * stride, header first */
+	size_t base, stride;
 	enum strip_is is[SEG_WIDTH_MAX];	/* by strip number */
 	bool read[SEG_WIDTH_MAX];	/* its bytes are in buf */
 	bool sound[SEG_WIDTH_MAX];	/* payload proven (header may be bad) */
@@ -74,7 +74,8 @@ bool strip_readable(struct array *a, const struct seg_state *g,
 void stripe_write(struct array *a, const struct seg_state *g,
     struct stripe *s, bool missing[static SEG_WIDTH_MAX]);
 
-/* Room for a stripe of this geometry; ERR_NO_MEMORY. */
+/* Room for a stripe of this geometry; ERR_NO_MEMORY.  Or make one by hand over
+ * a buffer that holds more than it (raid/scan.c). */
 MUST_CHECK int stripe_img_init(struct stripe_img *img,
     const struct seg_state *g, uint32_t row, uint8_t units, struct err *e);
 void stripe_img_release(struct stripe_img *img);

@@ -1,0 +1,164 @@
+/*
+ * raid/heal.c - what was found wrong is written again, where it was.
+ *
+ * In place first: the write lets the drive put a spare sector there.  A torn
+ * heal damages only a strip that was bad already, and what is written has
+ * matched the checksum in the other strips' headers (stripe_img_rebuild), so a
+ * heal can never spread damage.
+ *
+ * THE ORDER
+ *
+ *   hold the segment --> read map and stripe again --> rebuild, proven -->
+ *   write --> flush --> read back, uncached --> compare
+ *
+ * INVARIANTS   (tests/raid/test_heal.c)
+ *
+ *   H1  Only strips that are wrong are written.
+ *   H2  Nothing is written when more than p strips are wrong.
+ */
+#include "raid/heal.h"
+
+#include <string.h>
+
+void heal_report(struct array *a, const struct stripe_img *img,
+    const bool *healed, struct scan_report *report,
+    const struct scan_ops *ops)
+{
+	for (unsigned i = 0; i < img->g.width; i++) {
+		struct member *m =
+		    a->as->members[img->g.member[strip_slot(&img->g, i)]];
+
+		if (!strip_is_bad(img->is[i]))
+			continue;
+		member_count_bad(m, img->is[i]);
+		if (report) {
+			report->strips_bad++;
+			report->strips_healed += healed[i];
+		}
+		if (ops && ops->bad_strip)
+			ops->bad_strip(ops->arg, m->index,
+			    m->path ? m->path : "", img->g.id, img->row,
+			    strip_is_name(img->is[i]), healed[i]);
+	}
+}
+
+static void run(struct array *a, const struct stripe_img *img,
+    const struct heal_target *t, unsigned count, enum mio_op op,
+    struct iobuf *buf, bool *ok)
+{
+	struct mio_req reqs[SEG_WIDTH_MAX];
+	size_t size = (1u + img->units) * (size_t)RAID_ROW;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct member *m = a->as->members[t[i].member];
+
+		reqs[i] = (struct mio_req){ .mio = m->io, .op = op };
+		if (op == MIO_FLUSH)
+			continue;
+		reqs[i].uncached = true;
+		reqs[i].buf = buf;
+		reqs[i].buf_offset = i * size;
+		reqs[i].size = size;
+		reqs[i].offset = member_extent_offset(m, t[i].extent) +
+		    (uint64_t)img->row * RAID_ROW;
+	}
+	mio_run(reqs, count);
+	for (unsigned i = 0; i < count; i++) {
+		struct member *m = a->as->members[t[i].member];
+
+		if (reqs[i].rc != 0)
+			member_count_error(m, op, &reqs[i].e);
+		else if (op == MIO_WRITE)
+			atomic_fetch_add(&m->written_bytes, size);
+		ok[i] = ok[i] && reqs[i].rc == 0;
+	}
+}
+
+void heal_write(struct array *a, const struct stripe_img *img,
+    struct heal_target *targets, unsigned count)
+{
+	size_t size = (1u + img->units) * (size_t)RAID_ROW;
+	struct iobuf *out = iobuf_new(count * size);
+	struct iobuf *back = iobuf_new(count * size);
+	bool ok[SEG_WIDTH_MAX];
+
+	for (unsigned i = 0; i < count; i++) {
+		struct heal_target *t = &targets[i];
+
+		t->done = false;
+		ok[i] = out && back;
+		if (!ok[i])
+			continue;
+		strip_header_make(a, img, t->strip, t->member, t->extent,
+		    out->data + i * size);
+		memcpy(out->data + i * size + STRIP_HEADER_SIZE,
+		    stripe_img_strip(img, t->strip), size - STRIP_HEADER_SIZE);
+	}
+	if (out && back) {
+		run(a, img, targets, count, MIO_WRITE, out, ok);
+		run(a, img, targets, count, MIO_FLUSH, NULL, ok);
+		run(a, img, targets, count, MIO_READ, back, ok);
+		for (unsigned i = 0; i < count; i++)
+			targets[i].done = ok[i] && memcmp(out->data + i * size,
+			    back->data + i * size, size) == 0;
+	}
+	iobuf_unref(out);
+	iobuf_unref(back);
+}
+
+/* The strips that are wrong and whose member takes writes. */
+static unsigned heal_targets(struct array *a, const struct stripe_img *img,
+    struct heal_target *t)
+{
+	unsigned count = 0;
+
+	pthread_mutex_lock(&a->lock);
+	for (unsigned i = 0; i < img->g.width; i++) {
+		unsigned slot = strip_slot(&img->g, i);
+
+		if (!strip_is_bad(img->is[i]) ||
+		    !member_writable(a->as->members[img->g.member[slot]]))
+			continue;
+		t[count++] = (struct heal_target){ i, img->g.member[slot],
+			img->g.extent[slot], false };
+	}
+	if (a->dead)
+		count = 0;
+	pthread_mutex_unlock(&a->lock);
+	return count;
+}
+
+static void heal_held(struct array *a, struct stripe_img *img,
+    struct scan_report *report, const struct scan_ops *ops)
+{
+	struct heal_target targets[SEG_WIDTH_MAX];
+	bool healed[SEG_WIDTH_MAX] = { false };
+	unsigned count;
+	struct err e;
+
+	stripe_img_load(a, img, false);
+	count = heal_targets(a, img, targets);
+	if (count > 0 && stripe_img_rebuild(a, img, &e) == 0) {
+		heal_write(a, img, targets, count);
+		for (unsigned i = 0; i < count; i++)
+			healed[targets[i].strip] = targets[i].done;
+	}
+	heal_report(a, img, healed, report, ops);
+}
+
+void heal_stripe(struct array *a, uint64_t segment, uint32_t row,
+    uint8_t units, struct scan_report *report, const struct scan_ops *ops)
+{
+	struct stripe_img img;
+	struct seg_state g;
+	struct err e;
+
+	if (!seg_hold(a, segment, &g))
+		return;
+	if (row + 1u + units <= g.rows &&
+	    stripe_img_init(&img, &g, row, units, &e) == 0) {
+		heal_held(a, &img, report, ops);
+		stripe_img_release(&img);
+	}
+	seg_hold_end(a, segment);
+}
