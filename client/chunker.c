@@ -92,13 +92,13 @@ size_t chunker_next_sized(const struct chunker *c,
 	/* The hash of the place min, then the places beyond. */
 	for (size_t i = sizes->min - WINDOW; i < sizes->min; i++)
 		h = (h << 1) + c->gear[data[i]];
-	if (h < one_in(sizes->avg * CHUNK_BIAS))
+	if (h < one_in(sizes->avg * sizes->bias))
 		return sizes->min;
 	cut = roll(c->gear, data, sizes->min, middle,
-	    one_in(sizes->avg * CHUNK_BIAS), &h);
+	    one_in(sizes->avg * sizes->bias), &h);
 	if (cut == 0)
 		cut = roll(c->gear, data, middle, most,
-		    one_in(sizes->avg / CHUNK_BIAS), &h);
+		    one_in(sizes->avg / sizes->bias), &h);
 	if (cut != 0)
 		return cut;
 	return end || most == sizes->max ? most : 0;
@@ -109,6 +109,7 @@ size_t chunker_next(const struct chunker *c, const uint8_t *data,
 {
 	static const struct chunk_sizes sizes = {
 		.min = CHUNK_MIN, .avg = CHUNK_AVG, .max = CHUNK_MAX,
+		.bias = CHUNK_BIAS,
 	};
 
 	return chunker_next_sized(c, &sizes, data, size, end);

@@ -13,7 +13,8 @@
  *   A chunk that starts at s ends at the first n from s + CHUNK_MIN up to
  *   s + CHUNK_AVG with h(n) < 2^64 / (CHUNK_AVG * CHUNK_BIAS), else at the
  *   first n beyond with h(n) < 2^64 / (CHUNK_AVG / CHUNK_BIAS), else at
- *   s + CHUNK_MAX or the end of the file.
+ *   s + CHUNK_MAX or the end of the file.  A file of at most CHUNK_MIN is one
+ *   chunk; the last chunk of a file may be shorter.
  *
  * The seed is the store's, told to its clients; it keeps outsiders from
  * guessing content by the sizes of chunks.
@@ -29,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CHUNK_MIN (16u << 10)
+#define CHUNK_MIN (32u << 10)
 #define CHUNK_AVG (64u << 10)
 #define CHUNK_MAX (256u << 10)
 #define CHUNK_BIAS 4
@@ -51,9 +52,10 @@ MUST_CHECK int chunker_init(struct chunker *c,
 size_t chunker_next(const struct chunker *c, const uint8_t *data,
     size_t size, bool end);
 
-/* The same with other sizes, for measurements; min is at least 64. */
+/* The same with other sizes, for measurements: min is at least 64, avg and
+ * bias are powers of two. */
 struct chunk_sizes {
-	size_t min, avg, max;
+	size_t min, avg, max, bias;
 };
 size_t chunker_next_sized(const struct chunker *c,
     const struct chunk_sizes *sizes, const uint8_t *data, size_t size,

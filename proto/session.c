@@ -166,6 +166,8 @@ static int missing_said(struct session_state *s, uint32_t request,
 	return 0;
 }
 
+/* In PUSH only COMMIT is answered so: were frames too, the client could not
+ * tell which of the two is meant while its COMMIT is under way. */
 static int error_said(struct session_state *s, const uint8_t *body,
     uint32_t size, struct err *e)
 {
@@ -177,11 +179,10 @@ static int error_said(struct session_state *s, const uint8_t *body,
 		s->state = PS_CLOSED;
 		return 0;
 	}
-	if (s->exclusive || s->state == PS_READY) {
-		s->exclusive = 0;
-		return answered(s, MSG_ERROR, e);
-	}
-	return 0;		/* of a frame: the push goes on or aborts */
+	if (s->state == PS_PUSH)
+		return exclusive_end(s, MSG_COMMIT, MSG_ERROR, e);
+	s->exclusive = 0;
+	return answered(s, MSG_ERROR, e);
 }
 
 static int server_says(struct session_state *s, uint8_t type,
@@ -221,18 +222,12 @@ static int server_says(struct session_state *s, uint8_t type,
 
 /* May pass after an ABORT, without effect. */
 static bool is_late(const struct session_state *s, uint8_t type,
-    const uint8_t *body, uint32_t size)
+    uint32_t size)
 {
-	struct msg_error m;
 	struct err e;
 
-	if (!s->draining || s->state != PS_READY)
-		return false;
-	if (type == MSG_ERROR)
-		return s->open_requests == 0 &&
-		    msg_error_get(&m, body, size, &e) == 0 && !m.fatal;
-	return (type == MSG_ACK || type == MSG_MISSING ||
-	    type == MSG_HAVE_IS) &&
+	return s->draining && s->state == PS_READY && (type == MSG_ACK ||
+	    type == MSG_MISSING || type == MSG_HAVE_IS) &&
 	    msg_allowed(type, true, PS_PUSH, size, &e) == 0;
 }
 
@@ -244,7 +239,7 @@ static int said(struct session_state *s, bool from_server, uint8_t type,
 	struct session_state next = *s;
 	int r;
 
-	if (from_server && is_late(s, type, body, size))
+	if (from_server && is_late(s, type, size))
 		return 0;
 	if (msg_allowed(type, from_server, s->state, size, e) != 0)
 		return -1;

@@ -9,8 +9,9 @@
  *   HELLO ------------> READY ----------------------> PUSH
  *                         ^                            |
  *                         '------ COMMITTED, ABORT ----'
- *   BYE, ERROR (fatal): CLOSED.  An ERROR that is not fatal answers a request
- *   and leaves the state; so does a MISSING.
+ *   BYE, ERROR (fatal): CLOSED.  An ERROR that is not fatal answers HELLO,
+ *   BEGIN, SNAPSHOTS, FETCH or COMMIT and leaves the state (so does a MISSING);
+ *   trouble with a FRAME or a HAVE that is not a MISSING is fatal.
  *
  * After ABORT the client may still receive what the server sent before it saw
  * the ABORT; these messages pass, until the answer to a later request comes.
