@@ -52,7 +52,7 @@ MUST_CHECK int chunker_init(struct chunker *c,
 size_t chunker_next(const struct chunker *c, const uint8_t *data,
     size_t size, bool end);
 
-/* The same with other sizes, for measurements: min is at least 64, avg and
+/* The same with other sizes, for measurements: min is from 64 to avg; avg and
  * bias are powers of two. */
 struct chunk_sizes {
 	size_t min, avg, max, bias;
