@@ -160,6 +160,10 @@ static void session_request(struct peer *p, const struct buf *body)
 		return;
 	}
 	memcpy(name, at, size);
+	if (!operator && !o->serving) {
+		send_end(p->fd, 2, "bkserver serve does not run here");
+		return;
+	}
 	c = malloc(sizeof(*c));
 	if (!c || store_client_get(o->store, name, c, &e) != 0) {
 		send_end(p->fd, 2, c ? e.text : "no memory");
