@@ -345,7 +345,7 @@ int ssh_line_use(struct ssh_line *c, ssh_channel ch, struct err *e)
 	return 0;
 }
 
-int ssh_line_attach(struct ssh_line *c, struct err *e)
+int ssh_line_unblock(struct ssh_line *c, struct err *e)
 {
 	int fd = ssh_get_fd(c->session);
 	int flags = fcntl(fd, F_GETFL);
@@ -356,6 +356,11 @@ int ssh_line_attach(struct ssh_line *c, struct err *e)
 	ssh_set_blocking(c->session, 0);
 	/* Helpful, not needed: a local socket has no such option. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return 0;
+}
+
+int ssh_line_attach(struct ssh_line *c, struct err *e)
+{
 	if (ssh_event_add_session(c->event, c->session) != SSH_OK)
 		return err_set(e, ERR_NO_MEMORY, "no memory for a connection");
 	return 0;

@@ -348,7 +348,8 @@ int wire_ssh_connect(struct wire **out, const struct ssh_target *t,
 	if (ssh_line_new(&line, s, e) != 0)
 		return -1;
 	if (verify_host(s, t, e) != 0 || authenticate(s, t, e) != 0 ||
-	    open_channel(line, e) != 0 || ssh_line_attach(line, e) != 0) {
+	    open_channel(line, e) != 0 || ssh_line_unblock(line, e) != 0 ||
+	    ssh_line_attach(line, e) != 0) {
 		ssh_line_drop(line);
 		return -1;
 	}

@@ -8,7 +8,7 @@
  *
  * Life of a channel:
  *
- *      ssh_line_new(session) --> ssh_line_attach, ssh_line_use
+ *      ssh_line_new(session) --> _unblock, _attach, _use
  *                  |                 --> ssh_line_start --> a wire
  *                  \_____________________> ssh_line_drop
  *
@@ -63,8 +63,11 @@ MUST_CHECK int ssh_line_new(struct ssh_line **out, ssh_session session,
 /* From now on data of `ch` is queued.  `c->callbacks` may be given more
  * functions before. */
 MUST_CHECK int ssh_line_use(struct ssh_line *c, ssh_channel ch, struct err *e);
-/* Make the connected descriptor and the session non-blocking, and let
- * c->event move them; see the top of wire_ssh.c. */
+/* Make the connected descriptor and the session non-blocking; see the top of
+ * wire_ssh.c. */
+MUST_CHECK int ssh_line_unblock(struct ssh_line *c, struct err *e);
+/* Let c->event move the session, which must have said something before:
+ * libssh refuses one that has not yet polled by itself. */
 MUST_CHECK int ssh_line_attach(struct ssh_line *c, struct err *e);
 /* The channel is open and attached: make a wire of it.  Takes `c` whatever
  * the result. */

@@ -350,11 +350,15 @@ static int handshake_wait(struct handshake *h, uint64_t until,
 
 static int exchange_keys(struct handshake *h, uint64_t until, struct err *e)
 {
-	int rc;
+	int rc = ssh_handle_key_exchange(h->line->session);
 
-	while ((rc = ssh_handle_key_exchange(h->line->session)) == SSH_AGAIN)
+	if (rc != SSH_ERROR && ssh_line_attach(h->line, e) != 0)
+		return -1;
+	while (rc == SSH_AGAIN) {
 		if (handshake_wait(h, until, "key exchange", e) != 0)
 			return -1;
+		rc = ssh_handle_key_exchange(h->line->session);
+	}
 	return rc == SSH_OK ? 0 : lost(h, "key exchange", e);
 }
 
@@ -403,7 +407,7 @@ static int handshake(struct ssh_line *line, const struct ssh_auth *auth,
 	ssh_set_server_callbacks(line->session, &h->callbacks);
 	ssh_set_message_callback(line->session, on_message, NULL);
 	ssh_set_auth_methods(line->session, SSH_AUTH_METHOD_PUBLICKEY);
-	if (ssh_line_attach(line, e) == 0 && exchange_keys(h, until, e) == 0 &&
+	if (ssh_line_unblock(line, e) == 0 && exchange_keys(h, until, e) == 0 &&
 	    authenticate(h, until, e) == 0)
 		rc = 0;
 	h->auth = NULL;		/* the caller's; the callbacks refuse now */
