@@ -90,7 +90,8 @@ int cmd_status(int rc, const struct cmd_io *io, const struct err *e);
 
 /* All rows, in the order of --help; ends with NULL. */
 extern const struct cmd *const cmds[];
-void cmd_help(FILE *out, const struct cmd *cmd);	/* NULL: of the program */
+/* Of the program when `cmd` is NULL. */
+void cmd_help(FILE *out, const struct cmd *cmd);
 
 /* Each is defined in server/cmd_<first word>.c. */
 extern const struct cmd cmd_init, cmd_serve, cmd_stdio, cmd_client_add,

@@ -140,7 +140,9 @@ void out_age(char out[static OUT_AGE_SIZE], int64_t seconds)
 	static const struct {
 		int64_t per;
 		const char *unit;
-	} units[] = { { 86400, "d" }, { 3600, "h" }, { 60, "min" }, { 1, "s" } };
+	} units[] = {
+		{ 86400, "d" }, { 3600, "h" }, { 60, "min" }, { 1, "s" }
+	};
 	int64_t age = clock_real_s() - seconds;
 
 	if (seconds == 0) {

@@ -28,7 +28,8 @@ struct cmd_io {
 /* To our own stdout and stderr. */
 void out_init_own(struct cmd_io *io);
 
-void out_write(struct cmd_io *io, enum out_to to, const void *data, size_t size);
+void out_write(struct cmd_io *io, enum out_to to, const void *data,
+    size_t size);
 void out_text(struct cmd_io *io, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* "bkserver: " before it and a newline after it, on stderr. */
 void out_warn(struct cmd_io *io, const char *fmt, ...) PRINTF_LIKE(2, 3);

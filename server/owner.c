@@ -342,7 +342,7 @@ int owner_close(struct owner *o, struct err *e)
 		sessions_stop(o->sessions, STOP_WAIT_MS);
 	control_close(o->control);
 	if (o->jobs)
-		jobs_wait(o->jobs);	/* of one who asked at the last moment */
+		jobs_wait(o->jobs);	/* begun at the last moment */
 	jobs_free(o->jobs);
 	sessions_free(o->sessions);
 	if (o->store && store_close(o->store, e) != 0)

@@ -157,7 +157,8 @@ static const struct handler {
 	{ MSG_BEGIN, session_on_begin }, { MSG_HAVE, session_on_have },
 	{ MSG_FRAME, session_on_frame }, { MSG_SYNC, session_on_sync },
 	{ MSG_COMMIT, session_on_commit }, { MSG_ABORT, session_on_abort },
-	{ MSG_SNAPSHOTS, session_on_snapshots }, { MSG_FETCH, session_on_fetch },
+	{ MSG_SNAPSHOTS, session_on_snapshots },
+	{ MSG_FETCH, session_on_fetch },
 };
 
 static int dispatch(struct serving *v, const struct wire_msg *in,

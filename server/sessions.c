@@ -45,7 +45,7 @@ struct slot {
 
 struct sessions {
 	struct owner *owner;
-	pthread_mutex_t lock;	/* guards: list, counts, slots' wire and known */
+	pthread_mutex_t lock;	/* guards: list, counts, wires, known */
 	pthread_cond_t changed;
 	struct slot *list;
 	unsigned count, unknown;

@@ -38,7 +38,7 @@ struct config {
 	uint64_t sessions_client_max;	/* of one client at once; 8 */
 	uint64_t unauthenticated_max;	/* at once; 16 */
 	uint64_t session_idle_s;	/* without a message; 3600 */
-	uint64_t flush_s;		/* group flush at the latest after; 15 */
+	uint64_t flush_s;		/* group flush at least so often; 15 */
 	char *text;			/* owned; the others point into it */
 };
 
