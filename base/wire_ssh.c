@@ -169,6 +169,13 @@ static void die(struct ssh_line *c)
 	    ssh_get_error(c->session));
 }
 
+/* A packet that cannot be decrypted leaves the session "connected". */
+static bool is_alive(const struct ssh_line *c)
+{
+	return ssh_is_connected(c->session) &&
+	    (ssh_get_status(c->session) & (SSH_CLOSED | SSH_CLOSED_ERROR)) == 0;
+}
+
 /* Grow the window, and take what libssh holds; see the top of the file. */
 static void refill(struct ssh_line *c)
 {
@@ -179,7 +186,7 @@ static void refill(struct ssh_line *c)
 	n = ssh_channel_read_timeout(c->channel, c->window_buf, WINDOW, 0, 0);
 	c->take_all = false;
 	c->held = false;
-	if (n == SSH_ERROR && !ssh_is_connected(c->session))
+	if (n == SSH_ERROR && !is_alive(c))
 		die(c);
 	else if (n == SSH_ERROR)	/* the channel is closed, and empty */
 		c->eof = true;
@@ -266,7 +273,7 @@ static int ssh_wait(void *arg, int want_write, int want_read, int wake_fd,
 	for (int i = 1; i < POLLS_MAX && rc == SSH_OK && want_read &&
 	    !c->woken && !c->eof && c->rx_bytes - before < BLOCK_SIZE; i++)
 		rc = ssh_event_dopoll(c->event, 0);
-	if (rc == SSH_ERROR || !ssh_is_connected(c->session))
+	if (rc == SSH_ERROR || !is_alive(c))
 		die(c);
 	return 0;
 }
@@ -293,7 +300,7 @@ static void say_goodbye(struct ssh_line *c)
 			refill(c);
 		rx_free(c);
 		if (ssh_event_dopoll(c->event, 100) == SSH_ERROR ||
-		    !ssh_is_connected(c->session))
+		    !is_alive(c))
 			c->dead = true;
 	}
 }

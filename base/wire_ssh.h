@@ -33,6 +33,8 @@ struct ssh_target {
 	const char *known_hosts;	/* NULL: the SSH configuration's */
 	bool use_config;		/* read ~/.ssh/config */
 	unsigned timeout_s;		/* for set-up; 0 = 30 */
+	uint64_t rekey_bytes;		/* new session keys after so many
+					 * bytes; 0: the cipher's own limit */
 };
 
 /* ERR_DENIED: host key unknown, changed or of another type (the sentence says

@@ -53,6 +53,7 @@ static void where(char out[static WHERE_SIZE], ssh_session s)
 static bool set_fixed(ssh_session s, const struct ssh_target *t)
 {
 	long timeout = t->timeout_s ? t->timeout_s : TIMEOUT_DEFAULT_S;
+	uint64_t rekey = t->rekey_bytes;
 	bool no = false;
 	int one = 1;
 
@@ -60,6 +61,7 @@ static bool set_fixed(ssh_session s, const struct ssh_target *t)
 	    ssh_options_set(s, SSH_OPTIONS_TIMEOUT, &timeout) == 0 &&
 	    ssh_options_set(s, SSH_OPTIONS_NODELAY, &one) == 0 &&
 	    ssh_options_set(s, SSH_OPTIONS_COMPRESSION, "no") == 0 &&
+	    ssh_options_set(s, SSH_OPTIONS_REKEY_DATA, &rekey) == 0 &&
 	    ssh_options_set(s, SSH_OPTIONS_CIPHERS_C_S, SSH_CIPHERS) == 0 &&
 	    ssh_options_set(s, SSH_OPTIONS_CIPHERS_S_C, SSH_CIPHERS) == 0;
 }

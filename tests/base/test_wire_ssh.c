@@ -187,8 +187,8 @@ static void pin(struct server *s, struct client *c)
 }
 
 /* A client that is registered at a server that is pinned, connected. */
-static void connect_pair(struct server *s, struct client *c,
-    struct wire **wire, const struct wire_options *o)
+static void connect_rekeying(struct server *s, struct client *c,
+    struct wire **wire, const struct wire_options *o, uint64_t rekey_bytes)
 {
 	struct err e;
 	int rc;
@@ -199,11 +199,18 @@ static void connect_pair(struct server *s, struct client *c,
 	client_init(c, s, 0);
 	server_register(s, c->key);
 	pin(s, c);
+	c->t.rekey_bytes = rekey_bytes;
 	serve_begin(s);
 	rc = wire_ssh_connect(wire, &c->t, o, &e);
 	serve_end(s);
 	ck_assert_msg(rc == 0, "%s", rc == 0 ? "" : e.text);
 	ck_assert_msg(s->rc == 0, "%s", s->err.text);
+}
+
+static void connect_pair(struct server *s, struct client *c,
+    struct wire **wire, const struct wire_options *o)
+{
+	connect_rekeying(s, c, wire, o, 0);
 }
 
 static void *close_one(void *w)
@@ -601,6 +608,20 @@ START_TEST(bulk_goes_up_and_down_and_both_ways_at_once)
 }
 END_TEST
 
+START_TEST(bulk_survives_new_keys_every_mebibyte)
+{
+	struct server s;
+	struct client c;
+	struct wire *w;
+
+	connect_rekeying(&s, &c, &w, NULL, 1 << 20);
+	move_bulk(w, s.wire, false);
+	move_bulk(s.wire, w, false);
+	move_bulk(w, s.wire, true);
+	close_pair(&s, w);
+}
+END_TEST
+
 START_TEST(a_peer_that_stops_reading_stops_the_sender_and_lives)
 {
 	struct wire_options o = { .ping_ms = 200, .dead_ms = 1000 };
@@ -972,6 +993,7 @@ Suite *base_wire_ssh_suite(void)
 	tcase_add_test(t, a_peer_that_dribbles_gets_no_more_time);
 	tcase_add_test(t, a_peer_that_speaks_no_ssh_is_refused);
 	tcase_add_test(t, bulk_goes_up_and_down_and_both_ways_at_once);
+	tcase_add_test(t, bulk_survives_new_keys_every_mebibyte);
 	tcase_add_test(t,
 	    a_peer_that_stops_reading_stops_the_sender_and_lives);
 	tcase_add_test(t, close_delivers_what_was_sent);
