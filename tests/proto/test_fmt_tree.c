@@ -257,8 +257,13 @@ START_TEST(a_flipped_bit_is_refused_or_is_another_page)
 				    &e) == 0, "bit %zu: %s", bit, e.text);
 			ck_assert_int_eq(tree_builder_finish(b, &root, &e),
 			    0);
-			ck_assert_uint_eq(box.pages[0].size, size);
-			ck_assert_mem_eq(box.pages[0].data, raw, size);
+			/* Or a tag became one that may be skipped. */
+			if (box.pages[0].size != size)
+				ck_assert(raw[bit / 8] > 7 &&
+				    raw[bit / 8] < 128);
+			else
+				ck_assert_mem_eq(box.pages[0].data, raw,
+				    size);
 			tree_builder_free(b);
 			pagebox_free(&box);
 		}
@@ -569,27 +574,23 @@ START_TEST(directories_are_cut_as_pinned)	/* _i: the row */
 }
 END_TEST
 
-START_TEST(pages_have_the_promised_sizes)
+/* 32 KiB on average, and only the last leaf may be small. */
+static void check_sizes(const struct pagebox *box)
 {
-	struct pagebox box;
 	size_t sum = 0, leaves = 0, small = 0;
 
-	pagebox_init(&box);
-	build_numbered(&box, 100000, 0, NULL);
-	for (size_t i = 0; i < box.count; i++) {
-		ck_assert_uint_le(box.pages[i].size, TREE_PAGE_MAX);
-		if (box.pages[i].level > 0)
+	for (size_t i = 0; i < box->count; i++) {
+		ck_assert_uint_le(box->pages[i].size, TREE_PAGE_MAX);
+		if (box->pages[i].level > 0)
 			continue;
 		leaves++;
-		sum += box.pages[i].size;
-		small += box.pages[i].size < TREE_PAGE_MIN;
+		sum += box->pages[i].size;
+		small += box->pages[i].size < TREE_PAGE_MIN;
 	}
 	ck_assert_uint_le(small, 1);
 	ck_assert_uint_gt(sum / leaves, 28u << 10);
 	ck_assert_uint_lt(sum / leaves, 36u << 10);
-	pagebox_free(&box);
 }
-END_TEST
 
 START_TEST(one_more_entry_changes_few_pages)
 {
@@ -598,8 +599,9 @@ START_TEST(one_more_entry_changes_few_pages)
 
 	pagebox_init(&before);
 	build_numbered(&before, 100000, 0, NULL);
-	for (uint32_t i = 0; i < 6; i++) {
-		uint32_t at = i * 19999;
+	check_sizes(&before);
+	for (uint32_t i = 0; i < 4; i++) {
+		uint32_t at = i * 33333;
 		struct pagebox now;
 		char name[40];
 		size_t some;
@@ -614,7 +616,7 @@ START_TEST(one_more_entry_changes_few_pages)
 		sum += some;
 		pagebox_free(&now);
 	}
-	ck_assert_uint_le(sum, 6 * 4);
+	ck_assert_uint_le(sum, 4 * 4);
 	pagebox_free(&before);
 }
 END_TEST
@@ -813,7 +815,6 @@ Suite *proto_fmt_tree_suite(void)
 	tcase_add_test(t, xattr_lists_are_walked);
 	tcase_add_loop_test(many, directories_are_cut_as_pinned, 0,
 	    COUNT(numbered));
-	tcase_add_test(many, pages_have_the_promised_sizes);
 	tcase_add_test(many, one_more_entry_changes_few_pages);
 	tcase_add_loop_test(many,
 	    hostile_names_make_no_page_too_large_or_alone, 0, 2);
