@@ -326,9 +326,10 @@ static int wipe_all(struct edges *x, const char *wipe, struct err *e)
 	if (own && !may_wipe(&s, wipe))
 		return err_set(e, ERR_EXISTS, "%s also holds %s %s", d->name,
 		    s.type, s.uuid);
-	if (own && own_wipe(d, e) != 0)
-		return -1;
+	/* The copy still has our superblocks: they go last. */
 	if (each_row(x, row_write_back, e) != 0)
+		return -1;
+	if (own && own_wipe(d, e) != 0)
 		return -1;
 	return d->ops->flush(d, e);
 }
