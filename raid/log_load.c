@@ -168,7 +168,9 @@ static int scan_record(void *arg, const struct log_rec *r, struct err *e)
 	return rec_epoch_get(&s->epoch, r->body, r->size, e);
 }
 
-static void scan_whole(struct scan *s, const struct pass *p)
+/* `lacking`: members without some block of this flush.  To hold its END alone
+ * is not to hold it. */
+static void scan_whole(struct scan *s, const struct pass *p, uint64_t lacking)
 {
 	struct branch *b = s->branch;
 
@@ -182,7 +184,7 @@ static void scan_whole(struct scan *s, const struct pass *p)
 	b->seq = p->w.seq;
 	b->before = p->w.before;
 	for (size_t i = 0; i < RAID_MEMBERS_MAX; i++)
-		if (p->w.holders >> i & 1)
+		if (!(lacking >> i & 1))
 			b->held[i] = b->flush;
 }
 
@@ -249,7 +251,7 @@ static int branch_walk(struct loading *g, struct branch *b, struct err *e)
 		lacking |= ~p.w.holders;
 		if (!p.whole)
 			continue;
-		scan_whole(&s, &p);
+		scan_whole(&s, &p, lacking);
 		b->missing |= lacking;
 		lacking = 0;
 	}
