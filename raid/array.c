@@ -84,15 +84,6 @@ void array_stop_locked(struct array *a, const struct err *why)
 	pthread_cond_broadcast(&a->changed);
 }
 
-static int supers_write(struct array *a, struct err *e)
-{
-	struct log_position pos;
-
-	log_position(a->log, &pos);
-	a->root.event = pos.event;
-	return assembly_roots(a->as, &a->root, array_member_failed, a, e);
-}
-
 int array_log(struct array *a, const struct log_rec *recs, size_t count,
     void (*apply)(struct array *a, void *arg, uint64_t flush), void *arg,
     struct err *e)
@@ -118,7 +109,7 @@ int array_log(struct array *a, const struct log_rec *recs, size_t count,
 	pthread_mutex_unlock(&a->lock);
 	if (rc != 0 || !epoch)
 		return rc;
-	return supers_write(a, e);
+	return log_write_roots(a->log, e);
 }
 
 int array_members_commit(struct array *a, struct err *e)
@@ -186,7 +177,6 @@ static int host_roots(void *arg, const struct log_root *root, struct err *e)
 {
 	struct array *a = arg;
 
-	a->root = *root;
 	return assembly_roots(a->as, root, array_member_failed, a, e);
 }
 

@@ -133,6 +133,10 @@ MUST_CHECK int array_append(struct array *a, enum seg_class class,
     const void *data, size_t size, size_t reserve, struct place *place,
     struct err *e);
 
+/* The collector may take what is kept back for it on each member (4 % of the
+ * extents, at least 2); off when opened.  Counts in array_info.free_bytes. */
+void array_use_reserve(struct array *a, bool on);
+
 /* Bytes appended since the last cut. */
 uint64_t array_unflushed(const struct array *a);
 
@@ -255,6 +259,8 @@ struct scan_ops {
 	void *arg;
 };
 
+/* The callbacks run while the segment is leased: they may read, but must not
+ * append, cut, flush, mend or scan. */
 /*
  * Read every strip of the segment up to its durable end, data and parity,
  * uncached; locate what is wrong and heal it if `heal`.  Records the time as

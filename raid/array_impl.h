@@ -82,7 +82,6 @@ struct array {
 	struct map map;
 	struct alloc alloc;
 	struct facts *facts;
-	struct log_root root;	/* as last written to the superblocks */
 	bool commit_busy;
 	struct array_cut *cut;	/* begun and not yet flushed */
 	bool members_changed;	/* an epoch is due */
@@ -153,9 +152,6 @@ struct member *array_member_find(struct array *a, const char *name);
  * state lock held. */
 uint32_t array_room_locked(struct array *a, unsigned index, bool reserve);
 void array_rooms_locked(struct array *a, bool reserve, struct alloc_room *r);
-
-/* The collector may use what is kept back for it; off at open. */
-void array_use_reserve(struct array *a, bool on);
 
 /* Strips that are away now: their member is not there to be read, or they
  * were never written.  With the state lock held. */
