@@ -48,12 +48,18 @@ MUST_CHECK int mark_ready(struct mark *m, struct err *e);
  */
 MUST_CHECK int mark_touch(struct mark *m, const struct key *k,
     const struct entry *en, uint32_t domain, struct err *e);
+struct mark_result {
+	uint64_t pages;		/* walked */
+	uint64_t damaged;	/* pages that cannot be read right: what is
+				 * below them is not reached through them */
+	uint64_t away;		/* pages on members that are away */
+	uint64_t missing;	/* refs to what is not there or quarantined */
+};
 /*
- * Walk down from all that is queued until nothing is.  Pages that cannot be
- * read right are counted in *bad (and their children not reached); pages on
- * members that are away fail the walk with ERR_UNAVAILABLE.
+ * Walk down from all that is queued until nothing is; adds to *r.  Takes the
+ * cut lock for moments.  ERR_CANCELLED, and ERR_IO, ERR_NO_SPACE of the queue.
  */
-MUST_CHECK int mark_run(struct mark *m, uint64_t *bad,
+MUST_CHECK int mark_run(struct mark *m, struct mark_result *r,
     struct job_ctl *ctl, struct err *e);
 /* The last step: if nothing is queued any more, from now on what is not
  * reached is gone (true).  Else run again.  Cut lock held. */
