@@ -55,7 +55,8 @@ static int one_client(void *arg, const uint8_t *key, size_t key_size,
 	return w->each(w->arg, &w->c);
 }
 
-int store_client_each(struct store *s,
+/* With the facts locked: `each` must not ask the array anything. */
+static int clients_walk(struct store *s,
     int (*each)(void *arg, const struct client_record *c), void *arg)
 {
 	struct each_client *w = calloc(1, sizeof(*w));
@@ -66,8 +67,45 @@ int store_client_each(struct store *s,
 	w->each = each;
 	w->arg = arg;
 	rc = array_kv_each(s->array, "c/", 2, one_client, w);
-	secret_wipe(w, sizeof(*w));
 	free(w);
+	return rc;
+}
+
+struct names {
+	char (*list)[CLIENT_NAME_MAX + 1];
+	size_t count, cap;
+};
+
+static int note_name(void *arg, const struct client_record *c)
+{
+	struct names *n = arg;
+
+	if (n->count == n->cap) {
+		size_t cap = n->cap ? n->cap * 2 : 32;
+		void *more = realloc(n->list, cap * sizeof(*n->list));
+
+		if (!more)
+			return -1;
+		n->list = more;
+		n->cap = cap;
+	}
+	memcpy(n->list[n->count++], c->name, sizeof(c->name));
+	return 0;
+}
+
+int store_client_each(struct store *s,
+    int (*each)(void *arg, const struct client_record *c), void *arg)
+{
+	struct client_record *c = malloc(sizeof(*c));
+	struct names n = { .count = 0 };
+	struct err gone;
+	int rc = c ? clients_walk(s, note_name, &n) : -1;
+
+	for (size_t i = 0; i < n.count && rc == 0; i++)
+		if (store_client_get(s, n.list[i], c, &gone) == 0)
+			rc = each(arg, c);
+	free(n.list);
+	free(c);
 	return rc;
 }
 
@@ -129,7 +167,7 @@ bool store_client_by_key(struct store *s, const char *canonical,
 	if (n == 0 || n >= sizeof(b.wanted))
 		return false;
 	memcpy(b.wanted, canonical, n);
-	return store_client_each(s, compare_keys, &b) == 0 && b.found;
+	return clients_walk(s, compare_keys, &b) == 0 && b.found;
 }
 
 void store_client_seen(struct store *s, const char *name)
