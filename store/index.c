@@ -24,6 +24,7 @@
  */
 #include "store/index.h"
 
+#include "base/hash.h"
 #include "base/io.h"
 #include "base/le.h"
 #include "base/warn.h"
@@ -90,15 +91,51 @@ static int lmdb_err(struct err *e, const struct index *ix, int rc,
 
 /* ---- is the file sound? ------------------------------------------------- */
 
-/* In the child: walk everything.  Returns 0 when it could. */
+/* In the child: every entry of `dbi`, its checksum too.  0 when all is well. */
+static int walk_entries(MDB_txn *txn, MDB_dbi dbi)
+{
+	MDB_val k, v;
+	MDB_cursor *c;
+	struct key key;
+	int rc;
+
+	if (mdb_cursor_open(txn, dbi, &c) != 0)
+		return 1;
+	while ((rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) == 0) {
+		struct entry *en;
+		struct err bad;
+
+		if (k.mv_size != KEY_SIZE)
+			return 1;
+		memcpy(key.bytes, k.mv_data, KEY_SIZE);
+		if (entry_get(&en, &key, v.mv_data, v.mv_size, &bad) != 0)
+			return 1;
+		free(en);
+	}
+	return rc != MDB_NOTFOUND;
+}
+
+/* The list of free pages, which LMDB keeps as its table number 0. */
+static int walk_free_list(MDB_txn *txn)
+{
+	uint32_t sum = 0;
+	MDB_val k, v;
+	MDB_cursor *c;
+	int rc;
+
+	if (mdb_cursor_open(txn, 0, &c) != 0)
+		return 1;
+	while ((rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) == 0)
+		sum = crc32c(sum, v.mv_data, v.mv_size);  /* touch it */
+	return rc != MDB_NOTFOUND;
+}
+
 static int walk(const char *dir, bool always)
 {
 	MDB_env *env;
 	MDB_txn *txn;
 	MDB_dbi dbi, info;
-	MDB_cursor *c;
 	MDB_val k = meta_key(), v;
-	int rc;
 
 	if (mdb_env_create(&env) != 0 || mdb_env_set_maxdbs(env, 4) != 0 ||
 	    mdb_env_open(env, dir, ENV_FLAGS | MDB_RDONLY | MDB_NOLOCK,
@@ -109,12 +146,7 @@ static int walk(const char *dir, bool always)
 		return 1;
 	if (!always && le32_get((uint8_t *)v.mv_data + META_CLEAN) == 1)
 		return 0;
-	if (mdb_cursor_open(txn, dbi, &c) != 0)
-		return 1;
-	while ((rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) == 0)
-		if (k.mv_size != KEY_SIZE || v.mv_size < ENTRY_BYTES(0))
-			return 1;
-	return rc != MDB_NOTFOUND;
+	return walk_free_list(txn) != 0 || walk_entries(txn, dbi) != 0;
 }
 
 static bool file_sound(const char *dir, off_t size)
