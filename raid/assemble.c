@@ -286,13 +286,16 @@ static int root_add(void *arg, const struct super *s, struct err *e)
 	for (size_t i = 0; i < as->root_count; i++)
 		if (as->roots[i].generation == root.generation &&
 		    memcmp(as->roots[i].extent, root.extent,
-		    sizeof(root.extent)) == 0)
+		    sizeof(root.extent)) == 0) {
+			as->roots[i].named |= UINT64_C(1) << s->index;
 			return 0;
+		}
 	more = realloc(as->roots, (as->root_count + 1) * sizeof(*more));
 	if (!more)
 		return err_set(e, ERR_NO_MEMORY, "no memory to assemble");
 	as->roots = more;
 	root.event = s->event;
+	root.named = UINT64_C(1) << s->index;
 	more[as->root_count++] = root;
 	return 0;
 }

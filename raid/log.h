@@ -54,6 +54,9 @@ struct log_rec {
 struct log_root {
 	uint64_t generation;	/* from 1; 0 = none */
 	uint64_t event;		/* as in the newest epoch; a hint */
+	/* log_load only: bit i: a superblock of member i names it, so that i
+	 * finds it by itself; 0 = not known, taken for all. */
+	uint64_t named;
 	uint32_t extent[RAID_MEMBERS_MAX];
 };
 

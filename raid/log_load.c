@@ -169,7 +169,8 @@ static int scan_record(void *arg, const struct log_rec *r, struct err *e)
 }
 
 /* `lacking`: members without some block of this flush.  To hold its END alone
- * is not to hold it. */
+ * is not to hold it; nor is to have the blocks of a fold that no superblock of
+ * the member names: alone, it would not find them. */
 static void scan_whole(struct scan *s, const struct pass *p, uint64_t lacking)
 {
 	struct branch *b = s->branch;
@@ -183,6 +184,8 @@ static void scan_whole(struct scan *s, const struct pass *p, uint64_t lacking)
 	b->flush = p->flush;
 	b->seq = p->w.seq;
 	b->before = p->w.before;
+	if (b->root->named)
+		lacking |= ~b->root->named;
 	for (size_t i = 0; i < RAID_MEMBERS_MAX; i++)
 		if (!(lacking >> i & 1))
 			b->held[i] = b->flush;
