@@ -114,10 +114,11 @@ uint64_t model_acked(const struct model *m)
 	return m->acked;
 }
 
-int model_create(const struct model *m, struct sim *s, struct err *e)
+int model_create(const struct model *m, struct sim *s, const char *wipe,
+    struct err *e)
 {
 	struct array_create c = {
-		.parity = m->shape.parity,
+		.parity = m->shape.parity, .wipe = wipe,
 		.extent_size = m->shape.extent_size,
 	};
 	int rc;

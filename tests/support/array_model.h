@@ -50,9 +50,9 @@ struct model *model_new(const struct model_shape *shape);
 void model_free(struct model *m);
 struct sim *model_disks(struct model *m);
 
-/* array_create on the first `members` disks of `s`. */
+/* array_create on the first `members` disks of `s`; `wipe` as there. */
 MUST_CHECK int model_create(const struct model *m, struct sim *s,
-    struct err *e);
+    const char *wipe, struct err *e);
 /* array_open with all disks of `s` but those in `skip` (bit i = disk i);
  * blank disks are left out by themselves. */
 MUST_CHECK int model_open(const struct model *m, struct sim *s, uint64_t skip,
