@@ -51,6 +51,9 @@
 #define WRITE_MAX 131032	/* four packets of 32768 - 10 bytes */
 #define POLLS_MAX 32		/* of 4096 bytes: a stage of the pump */
 #define LINGER_MS 2000
+/* The wire's own pings find a dead peer first, unless the wire is not reading
+ * because nobody takes what came: then the kernel does. */
+#define USER_TIMEOUT_MS 180000
 
 struct rx_block {
 	struct rx_block *next;
@@ -356,6 +359,7 @@ int ssh_line_unblock(struct ssh_line *c, struct err *e)
 {
 	int fd = ssh_get_fd(c->session);
 	int flags = fcntl(fd, F_GETFL);
+	unsigned user_ms = USER_TIMEOUT_MS;
 	int one = 1;
 
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
@@ -363,6 +367,8 @@ int ssh_line_unblock(struct ssh_line *c, struct err *e)
 	ssh_set_blocking(c->session, 0);
 	/* Helpful, not needed: a local socket has no such option. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms,
+	    sizeof(user_ms));
 	return 0;
 }
 

@@ -22,12 +22,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -329,15 +326,6 @@ static int open_channel(struct ssh_line *line, struct err *e)
 	    "to serve now: %s", place, ssh_get_error(s));
 }
 
-/* A dead route is noticed while data are on their way, not after hours. */
-static void set_user_timeout(ssh_session s, const struct wire_options *o)
-{
-	unsigned ms = o && o->dead_ms ? o->dead_ms : 60000;
-
-	(void)setsockopt(ssh_get_fd(s), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms,
-	    sizeof(ms));
-}
-
 int wire_ssh_connect(struct wire **out, const struct ssh_target *t,
     const struct wire_options *o, struct err *e)
 {
@@ -346,7 +334,6 @@ int wire_ssh_connect(struct wire **out, const struct ssh_target *t,
 
 	if (connect_session(&s, t, e) != 0)
 		return -1;
-	set_user_timeout(s, o);
 	if (ssh_line_new(&line, s, e) != 0)
 		return -1;
 	if (verify_host(s, t, e) != 0 || authenticate(s, t, e) != 0 ||
