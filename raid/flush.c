@@ -135,6 +135,16 @@ static int item_next(struct array *a, const struct array_cut *c,
 	return 0;
 }
 
+/* A segment whose member was lost after the cut is sealed with it, unless
+ * frames of the next flush are in it already. */
+static bool item_over(const struct cut_item *it)
+{
+	const struct open_seg *os = it->os;
+
+	return os->full && !os->busy && !os->took && !os->stripe &&
+	    os->pending == 0 && os->row == it->rows;
+}
+
 /* All segments of the cut; stops the array when one has lost too much. */
 static int items_next(struct array *a, struct array_cut *c,
     struct flush_result *result, struct err *e)
@@ -145,6 +155,7 @@ static int items_next(struct array *a, struct array_cut *c,
 	for (size_t i = 0; i < c->item_count && rc == 0; i++) {
 		struct cut_item *it = &c->items[i];
 
+		it->seal = it->seal || item_over(it);
 		rc = item_next(a, c, it, e);
 		if (it->next.rows > it->os->seg->s.rows &&
 		    array_seg_reduced(a, &it->next))
