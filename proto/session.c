@@ -106,11 +106,19 @@ static int client_says(struct session_state *s, uint8_t type,
 
 /* ---- answers ------------------------------------------------------------ */
 
+/* Something other than an exclusive request waits for an answer. */
+static int is_due(const struct session_state *s, uint8_t type, struct err *e)
+{
+	if (s->open_requests > 0 && !s->exclusive)
+		return 0;
+	return err_set(e, ERR_PROTOCOL, "%s that nobody asked for",
+	    msg_rule_find(type)->name);
+}
+
 static int answered(struct session_state *s, uint8_t type, struct err *e)
 {
-	if (s->open_requests == 0)
-		return err_set(e, ERR_PROTOCOL, "%s that nobody asked for",
-		    msg_rule_find(type)->name);
+	if (is_due(s, type, e) != 0)
+		return -1;
 	s->open_requests--;
 	return 0;
 }
@@ -210,7 +218,7 @@ static int server_says(struct session_state *s, uint8_t type,
 	case MSG_SNAPSHOT:
 	case MSG_OBJECTS:
 		s->draining = false;
-		return s->open_requests > 0 ? 0 : answered(s, type, e);
+		return is_due(s, type, e);
 	case MSG_END:
 	case MSG_FETCHED:
 		s->draining = false;
