@@ -169,10 +169,12 @@ static int check_count(const struct cmd_call *call, struct err *e)
 {
 	const struct cmd *c = call->cmd;
 
-	if (call->count < c->args_min ||
-	    (c->args_max >= 0 && call->count > c->args_max))
-		return err_set(e, ERR_USAGE, "usage: bkserver %s%s%s",
-		    c->name, c->synopsis[0] ? " " : "", c->synopsis);
+	if (call->count < c->args_min || (c->args_max >= 0 &&
+	    call->count > c->args_max))
+		return err_set(e, ERR_USAGE, "too %s words; the usage is: "
+		    "bkserver %s%s%.*s", call->count < c->args_min ? "few" :
+		    "many", c->name, c->synopsis[0] ? " " : "",
+		    (int)strcspn(c->synopsis, "\n"), c->synopsis);
 	return 0;
 }
 

@@ -301,10 +301,11 @@ static void copy_lines(struct job *j, struct cmd_io *io, bool want_json)
 
 int job_follow(struct job *j, struct cmd_io *io, bool json, struct err *e)
 {
+	struct jobs *js = j->jobs;	/* outlives `j` */
 	int rc = 0;
 
 	copy_lines(j, io, json);
-	pthread_mutex_lock(&j->jobs->lock);
+	pthread_mutex_lock(&js->lock);
 	if (!j->running && j->status < 0) {
 		*e = j->err;
 		rc = -1;
@@ -312,7 +313,7 @@ int job_follow(struct job *j, struct cmd_io *io, bool json, struct err *e)
 		out_status(io, j->status);
 	}
 	unref(j);
-	pthread_mutex_unlock(&j->jobs->lock);
+	pthread_mutex_unlock(&js->lock);
 	return rc;
 }
 

@@ -29,6 +29,7 @@
 #include "store/store.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,11 +261,11 @@ static void rebuilding(void *arg, uint64_t done, uint64_t total)
 {
 	struct owner *o = arg;
 
-	if (done == 0)
-		warn_add(&o->warn, NULL, 0, "making the index again from the "
-		    "array");
-	else if (done == total)
-		warn_add(&o->warn, NULL, 0, "the index is complete again");
+	if (total == 0 || done < total || o->told_rebuilt)
+		return;
+	o->told_rebuilt = true;
+	warn_add(&o->warn, NULL, 0, "the index was made again from %" PRIu64
+	    " segments", total);
 }
 
 static int open_store(struct owner *o, struct err *e)
