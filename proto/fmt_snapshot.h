@@ -11,7 +11,8 @@
  *     120 files 8 | 128 bytes 8 | 136 new bytes 8 (sent, plain) |
  *     144 stored bytes 8 | 152 proven s 8 (last drill, 0 = never) | 160 end;
  *     what follows up to SNAPSHOT_RECORD_MAX may be ignored
- *   facts: 0 magic 2 "bS" | 2 version 1 | then fields u8 tag | le16 size | bytes:
+ *   facts: 0 magic 2 "bS" | 2 version 1 | then fields u8 tag | le16 size |
+ *     bytes:
  *     1 path (repeated, absolute) | 2 tag (repeated) | 3 host | 4 user |
  *     5 program version
  *   Values are 1 .. 65535 bytes without NUL; 3 to 5 stand at most once; tags

@@ -10,7 +10,7 @@
  *  client                           server
  *   HELLO  (versions)        -->     WELCOME | ERROR
  *   BEGIN  (snapshot id)     -->     BEGUN | ERROR
- *   HAVE   (ids)             -->     HAVE_IS (bitmap)       any number, pipelined
+ *   HAVE   (ids)             -->     HAVE_IS (bitmap)   any number, pipelined
  *   FRAME  (a frame)         -->     MISSING (ids) only when a page is refused;
  *                                    ACK (cumulative) after each group flush
  *   SYNC                     -->     ACK for everything before it
@@ -103,7 +103,7 @@ struct msg_welcome {
 	uint8_t domain[16];	/* what a client's cache is valid for */
 	uint8_t cut_seed[32];	/* of the store, keys the chunker */
 	int64_t server_s;
-	uint32_t snapshots;	/* of this domain, 0 = nothing to ask `have` for */
+	uint32_t snapshots;	/* of this domain; 0: `have` has none */
 	uint8_t role;		/* bit 0 push, bit 1 restore */
 	char program[64];
 };

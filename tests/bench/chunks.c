@@ -168,7 +168,8 @@ int main(int argc, char **argv)
 	struct err e;
 
 	if (argc < 7) {
-		fprintf(stderr, "usage: chunks MIN AVG MAX BIAS GROUP FILE...\n");
+		fputs("usage: chunks MIN AVG MAX BIAS GROUP FILE...\n",
+		    stderr);
 		return 64;
 	}
 	s = (struct chunk_sizes){ kib(argv[1]), kib(argv[2]), kib(argv[3]),

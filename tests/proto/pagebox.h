@@ -25,7 +25,7 @@ struct boxed {
 struct pagebox {
 	struct boxed *pages;
 	size_t count, cap;
-	size_t fail_at;		/* emit fails with ERR_IO at this page, 0 = no */
+	size_t fail_at;		/* emit fails at this page, 0 = no */
 	bool raw;		/* pages of no known type: check ids only */
 };
 
