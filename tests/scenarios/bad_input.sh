@@ -50,16 +50,16 @@ client reader --role restore
 want 0 push web1 "$src"
 
 step "a key nobody registered, a private key, a key of another"
-mkdir "$tmp/home-stranger"
-ssh-keygen -q -t ed25519 -N '' -C stranger -f "$tmp/home-stranger/key"
+mkdir -p "$tmp/home-stranger/bkclient"
+ssh-keygen -q -t ed25519 -N '' -C stranger -f "$tmp/home-stranger/bkclient/key"
 client_config stranger
 want 2 push stranger "$src"
-want 64 bk client add oops --key "$tmp/home-web1/key"
+want 64 bk client add oops --key "$tmp/home-web1/bkclient/key"
 said 'private key'
 ! grep -q 'BEGIN' "$tmp/out" || die "the private key was shown"
-want 2 bk client add web1 --key "$tmp/home-stranger/key.pub"
-want 2 bk client add other --key "$tmp/home-web1/key.pub"
-want 64 bk client add .hidden --key "$tmp/home-stranger/key.pub"
+want 2 bk client add web1 --key "$tmp/home-stranger/bkclient/key.pub"
+want 2 bk client add other --key "$tmp/home-web1/bkclient/key.pub"
+want 64 bk client add .hidden --key "$tmp/home-stranger/bkclient/key.pub"
 want 2 bk client remove web1
 want 2 bk snapshots nobody
 
@@ -73,9 +73,9 @@ want 0 bk client pause web1 --off
 want 0 push web1 "$src"
 
 step "a changed host key"
-known=$tmp/home-web1/known_hosts
+known=$tmp/home-web1/bkclient/known_hosts
 cp "$known" "$tmp/known-good"
-awk '{ print $1, $2, k }' k="$(cut -d' ' -f2 "$tmp/home-stranger/key.pub")" \
+awk '{ print $1, $2, k }' k="$(cut -d' ' -f2 "$tmp/home-stranger/bkclient/key.pub")" \
     "$tmp/known-good" >"$known"
 cp "$known" "$tmp/known-bad"
 want 2 push web1 "$src"

@@ -32,7 +32,7 @@ export BKSERVER_DIR=$tmp/state-b
 first=("${m[@]}")
 want 0 bk init --size 128M "$tmp/b0" "$tmp/b1" "$tmp/b2"
 server_start
-want 0 bk client add web1 --key "$tmp/home-web1/key.pub"
+want 0 bk client add web1 --key "$tmp/home-web1/bkclient/key.pub"
 proves "a cache of another store"
 # The other store's cache under this store's name.
 for a in $(find "$tmp/old-home" -type f -name inodes); do

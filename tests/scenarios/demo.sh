@@ -62,10 +62,13 @@ expect 0 bkserver init --size "$size" "${m[@]}"
 printf '   $ bkserver serve &\n'
 server_start
 sed 's/^/     /' "$tmp/serve.out"
-mkdir -p "$tmp/home-laptop"
-ssh-keygen -q -t ed25519 -N '' -C laptop -f "$tmp/home-laptop/key"
-client_config laptop
-expect 0 bkserver client add laptop --key "$tmp/home-laptop/key.pub"
+
+bold "A client: a key of its own, the server's key pinned; then it is let in"
+mkdir "$tmp/home-laptop"
+expect 0 bkclient init -s "ssh://127.0.0.1:$port" --name laptop \
+    --accept-host-key "$host_key"
+expect 0 bkserver client add laptop \
+    --key "$tmp/home-laptop/bkclient/key.pub" --keep-daily 7
 
 bold "Push, over SSH"
 t=$SECONDS

@@ -29,7 +29,7 @@ done
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/bk-$scenario.XXXXXX") || exit 2
 export BKSERVER_DIR=$tmp/state
 # Nothing of the machine's own configuration, nothing left in its home.
-export HOME=$tmp/home XDG_CACHE_HOME='' XDG_CONFIG_HOME=''
+export HOME=$tmp/home
 unset XDG_CACHE_HOME XDG_CONFIG_HOME BKCLIENT_SERVER SSH_AUTH_SOCK
 export LC_ALL=C.UTF-8
 mkdir -p "$HOME"
@@ -120,8 +120,8 @@ bkc()
 {
 	local name=$1
 	shift
-	HOME=$tmp/home-$name "$BK_BIN/bkclient" "$@" \
-	    --config "$tmp/home-$name/config"
+	XDG_CONFIG_HOME=$tmp/home-$name XDG_CACHE_HOME=$tmp/home-$name/cache \
+	    "$BK_BIN/bkclient" "$@"
 }
 
 push() { local n=$1; shift; bkc "$n" push "$@"; }
@@ -194,12 +194,11 @@ server_kill()
 # The configuration of a client, for the port the server has now.
 client_config()
 {
-	local d=$tmp/home-$1
+	local d=$tmp/home-$1/bkclient
+	mkdir -p "$d"
 	cat >"$d/config" <<CONFIG
 server = ssh://127.0.0.1:$port
 name = $1
-key = $d/key
-known_hosts = $d/known_hosts
 CONFIG
 	printf '[127.0.0.1]:%s %s\n' "$port" "$(host_key_line)" \
 	    >"$d/known_hosts"
@@ -219,7 +218,7 @@ host_key_line()
 # client NAME [OPTION of client add...]
 client()
 {
-	local d=$tmp/home-$1 name=$1
+	local d=$tmp/home-$1/bkclient name=$1
 	shift
 	mkdir -p "$d"
 	ssh-keygen -q -t ed25519 -N '' -C "$name" -f "$d/key" </dev/null ||

@@ -41,10 +41,10 @@ diff <(sed 's/"last_seen":[^,]*//' "$tmp/out") \
 
 step "the server again, on the same port: the client notices nothing"
 port_wanted=$port
-cp "$tmp/home-web1/known_hosts" "$tmp/known-before"
+cp "$tmp/home-web1/bkclient/known_hosts" "$tmp/known-before"
 server_start
 [ "$host_key" = "$key_before" ] || die "another host key"
-cp "$tmp/known-before" "$tmp/home-web1/known_hosts"
+cp "$tmp/known-before" "$tmp/home-web1/bkclient/known_hosts"
 want 0 restore web1 "latest:$src" --to "$tmp/back"
 same "$src" "$tmp/back"
 printf 3 >"$src/three"

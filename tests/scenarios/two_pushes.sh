@@ -40,7 +40,7 @@ want 0 bk snapshots web1 --json
 [ "$(grep -c . "$tmp/out")" = 1 ] || die "not one snapshot"
 
 step "sessions through stdio, as under sshd"
-d=$tmp/home-web2
+d=$tmp/home-web2/bkclient
 cat >"$d/config" <<CONFIG
 server = exec:$BK_BIN/bkserver -d $BKSERVER_DIR stdio --client web2
 name = web2
