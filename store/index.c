@@ -58,6 +58,7 @@ struct index {
 	pthread_rwlock_t map;	/* guards: the size of the map */
 	pthread_mutex_t meta_lock;	/* guards: meta */
 	uint8_t meta[META_SIZE];
+	bool held;
 	MDB_env *env;
 	MDB_dbi objects, info;
 	atomic_bool suspect;
@@ -212,8 +213,12 @@ static int check_or_discard(const char *dir, struct warn_sink *warn,
 
 static int meta_store(struct index *ix, MDB_txn *txn)
 {
-	MDB_val k = meta_key(), v = { META_SIZE, ix->meta };
+	uint8_t raw[META_SIZE];
+	MDB_val k = meta_key(), v = { META_SIZE, raw };
 
+	memcpy(raw, ix->meta, META_SIZE);
+	if (ix->held)
+		le32_put(raw + META_HAS, 0);
 	return mdb_put(txn, ix->info, &k, &v, 0);
 }
 
@@ -622,6 +627,150 @@ int index_append(struct index *ix, const struct index_op *ops, size_t count,
 	(void)mdb_env_set_flags(ix->env, MDB_NOSYNC, 0);
 	pthread_mutex_unlock(&ix->meta_lock);
 	return rc;
+}
+
+int index_hold(struct index *ix, struct err *e)
+{
+	pthread_mutex_lock(&ix->meta_lock);
+	ix->held = true;
+	pthread_mutex_unlock(&ix->meta_lock);
+	return index_write(ix, NULL, 0, NULL, e);
+}
+
+int index_release(struct index *ix, struct err *e)
+{
+	pthread_mutex_lock(&ix->meta_lock);
+	ix->held = false;
+	pthread_mutex_unlock(&ix->meta_lock);
+	return index_write(ix, NULL, 0, NULL, e);
+}
+
+/* ---- revising ----------------------------------------------------------- */
+
+#define REVISE_BATCH 4096u
+
+struct batch {
+	struct index_op ops[REVISE_BATCH];
+	struct entry *entries[REVISE_BATCH];	/* of the ops, owned */
+	size_t count, seen;
+	struct key last;
+	bool ended;
+	struct err err;
+};
+
+static void batch_empty(struct batch *b)
+{
+	while (b->count > 0)
+		free(b->entries[--b->count]);
+	b->seen = 0;
+	b->ended = false;
+}
+
+/* One entry under the cursor. */
+static int batch_judge(struct index *ix, struct index_revision *r,
+    struct batch *b, const MDB_val *k, const MDB_val *v)
+{
+	struct entry *en, *out = NULL;
+	enum index_verdict verdict;
+
+	memcpy(b->last.bytes, k->mv_data, KEY_SIZE);
+	b->seen++;
+	if (value_get(ix, &en, &b->last, v, &b->err) != 0)
+		return ENOMEM;
+	if (!en)
+		return 0;
+	verdict = r->judge(r->arg, &b->last, en, &out);
+	free(en);
+	if (verdict == INDEX_KEEP)
+		return 0;
+	if (verdict == INDEX_REPLACE && !out)
+		return ENOMEM;
+	b->ops[b->count] = (struct index_op){ b->last, out };
+	b->entries[b->count++] = out;
+	return 0;
+}
+
+static int batch_fill(struct index *ix, MDB_txn *txn,
+    struct index_revision *r, struct batch *b)
+{
+	MDB_cursor_op op = r->begun ? MDB_SET_RANGE : MDB_FIRST;
+	struct key from = r->after;
+	MDB_val k = { KEY_SIZE, from.bytes }, v;
+	MDB_cursor *c;
+	int rc = mdb_cursor_open(txn, ix->objects, &c);
+
+	if (rc != 0)
+		return rc;
+	for (size_t i = KEY_SIZE; i > 0 && ++from.bytes[i - 1] == 0;)
+		i--;
+	while (b->seen < REVISE_BATCH &&
+	    (rc = mdb_cursor_get(c, &k, &v, op)) == 0) {
+		op = MDB_NEXT;
+		if (k.mv_size == KEY_SIZE)
+			rc = batch_judge(ix, r, b, &k, &v);
+		if (rc != 0)
+			break;
+	}
+	mdb_cursor_close(c);
+	b->ended = rc == MDB_NOTFOUND;
+	return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static int revise_once(struct index *ix, struct index_revision *r,
+    struct batch *b)
+{
+	MDB_txn *txn;
+	int rc;
+
+	batch_empty(b);
+	pthread_rwlock_rdlock(&ix->map);
+	rc = mdb_txn_begin(ix->env, NULL, 0, &txn);
+	if (rc == 0) {
+		rc = batch_fill(ix, txn, r, b);
+		for (size_t i = 0; i < b->count && rc == 0; i++)
+			rc = put_one(txn, ix->objects, &b->ops[i], 0);
+		if (rc == 0)
+			rc = mdb_txn_commit(txn);
+		else
+			mdb_txn_abort(txn);
+	}
+	pthread_rwlock_unlock(&ix->map);
+	return rc;
+}
+
+static void batch_count(struct index_revision *r, const struct batch *b)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		r->deleted += b->entries[i] == NULL;
+		r->replaced += b->entries[i] != NULL;
+	}
+	r->kept += b->seen - b->count;
+	if (b->seen > 0) {
+		r->after = b->last;
+		r->begun = true;
+	}
+	r->ended = b->ended;
+}
+
+int index_revise(struct index *ix, struct index_revision *r, struct err *e)
+{
+	struct batch *b = calloc(1, sizeof(*b));
+	int rc;
+
+	if (!b)
+		return err_set(e, ERR_NO_MEMORY, "no memory for the index");
+	pthread_mutex_lock(&ix->meta_lock);
+	(void)mdb_env_set_flags(ix->env, MDB_NOSYNC, 1);
+	rc = revise_once(ix, r, b);
+	while (rc == MDB_MAP_FULL && map_grow(ix) == 0)
+		rc = revise_once(ix, r, b);
+	(void)mdb_env_set_flags(ix->env, MDB_NOSYNC, 0);
+	pthread_mutex_unlock(&ix->meta_lock);
+	if (rc == 0)
+		batch_count(r, b);
+	batch_empty(b);
+	free(b);
+	return rc == 0 ? 0 : lmdb_err(e, ix, rc, "revise");
 }
 
 static int reset_once(struct index *ix)

@@ -73,6 +73,30 @@ MUST_CHECK int index_scan(struct index *ix, const struct key *after,
     struct key *keys, struct entry **entries, size_t max, size_t *count,
     struct err *e);
 
+/*
+ * A change of many entries that is only right as a whole: from index_hold() to
+ * index_release() the index on disk has no position, so that a crash in
+ * between makes it worth nothing.  Positions written meanwhile come into force
+ * with the release.
+ */
+MUST_CHECK int index_hold(struct index *ix, struct err *e);
+MUST_CHECK int index_release(struct index *ix, struct err *e);
+
+enum index_verdict { INDEX_KEEP, INDEX_DELETE, INDEX_REPLACE };
+struct index_revision {
+	/* On INDEX_REPLACE *out is a new entry. */
+	enum index_verdict (*judge)(void *arg, const struct key *k,
+	    const struct entry *en, struct entry **out);
+	void *arg;
+	struct key after;	/* where the last call ended */
+	bool begun, ended;
+	uint64_t kept, deleted, replaced;	/* sums */
+};
+/* Judge the next entries (some thousands) as they are at this moment, in one
+ * unsynced transaction; only while held.  Sets r->ended at the end. */
+MUST_CHECK int index_revise(struct index *ix, struct index_revision *r,
+    struct err *e);
+
 /* Empty it: no entries, no position. */
 MUST_CHECK int index_reset(struct index *ix, struct err *e);
 /* Append entries in ascending order of keys, after index_reset().  Synced only

@@ -33,6 +33,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,9 @@ struct mark {
 	uint64_t total;			/* objects */
 	uint32_t *domains;
 	size_t domain_count, domain_cap;
-	uint8_t *bits;			/* planes * stride bytes, mapped */
+	/* planes * stride bytes, mapped; the index is swept without the cut
+	 * lock, hence atomic. */
+	atomic_uchar *bits;
 	uint64_t stride;
 	struct touch *touched;		/* cut lock */
 	size_t touched_count, touched_cap;
@@ -119,7 +122,7 @@ static int room(void **array, size_t count, size_t *cap, size_t size,
 }
 
 int mark_segment(struct mark *m, uint64_t segment, uint32_t objects,
-    bool candidate, struct err *e)
+    struct err *e)
 {
 	void *array = m->segments;
 
@@ -128,8 +131,7 @@ int mark_segment(struct mark *m, uint64_t segment, uint32_t objects,
 		return -1;
 	m->segments = array;
 	m->segments[m->segment_count++] = (struct mark_segment){
-		.segment = segment, .first = m->total, .count = objects,
-		.candidate = candidate };
+		.segment = segment, .first = m->total, .count = objects };
 	m->total += objects;
 	return 0;
 }
@@ -216,7 +218,7 @@ int mark_ready(struct mark *m, struct err *e)
 
 /* ---- bits --------------------------------------------------------------- */
 
-static const struct mark_segment *segment_of(const struct mark *m,
+static struct mark_segment *segment_of(const struct mark *m,
     uint64_t segment)
 {
 	size_t low = 0, high = m->segment_count;
@@ -233,6 +235,14 @@ static const struct mark_segment *segment_of(const struct mark *m,
 	    &m->segments[low] : NULL;
 }
 
+void mark_candidate(struct mark *m, uint64_t segment)
+{
+	struct mark_segment *g = segment_of(m, segment);
+
+	if (g)
+		g->candidate = true;
+}
+
 static uint32_t plane_of(const struct mark *m, uint32_t domain)
 {
 	size_t i = domain_rank(m, domain);
@@ -244,17 +254,17 @@ static uint32_t plane_of(const struct mark *m, uint32_t domain)
 
 static bool bit_get(const struct mark *m, uint32_t plane, uint64_t at)
 {
-	return m->bits[plane * m->stride + at / 8] >> at % 8 & 1;
+	return atomic_load_explicit(&m->bits[plane * m->stride + at / 8],
+	    memory_order_relaxed) >> at % 8 & 1;
 }
 
 /* True if it was not set before. */
 static bool bit_set(struct mark *m, uint32_t plane, uint64_t at)
 {
-	uint8_t *p = &m->bits[plane * m->stride + at / 8];
-	bool fresh = !(*p >> at % 8 & 1);
+	unsigned char bit = (unsigned char)(1u << at % 8);
 
-	*p |= (uint8_t)(1u << at % 8);
-	return fresh;
+	return !(atomic_fetch_or_explicit(&m->bits[plane * m->stride +
+	    at / 8], bit, memory_order_relaxed) & bit);
 }
 
 bool mark_covers(const struct mark *m, uint64_t segment, uint32_t ordinal,
@@ -283,25 +293,55 @@ bool mark_hides(const struct mark *m, const struct entry *en,
 	return !mark_reached(m, en->place.segment, en->ordinal, domain);
 }
 
-static int touch_plane(struct mark *m, const struct key *k,
-    const struct entry *en, uint32_t plane, struct err *e)
+/* To be walked.  Cut lock held; touch_room() was there. */
+static void queue(struct mark *m, const struct key *k,
+    const struct entry *en, uint32_t plane)
 {
-	const struct mark_segment *g = segment_of(m, en->place.segment);
+	if (!entry_quarantined(m->store, en))
+		m->touched[m->touched_count++] = (struct touch){ *k,
+			en->place, plane };
+}
+
+/* Before a bit is set: a set bit says that the page is queued. */
+static int touch_room(struct mark *m, struct err *e)
+{
 	void *array = m->touched;
 
-	if (!g || en->ordinal >= g->count)
-		return 0;
 	if (room(&array, m->touched_count, &m->touched_cap,
 	    sizeof(*m->touched), e) != 0)
 		return -1;
 	m->touched = array;
-	(void)bit_set(m, PLANE_ANY, g->first + en->ordinal);
-	if (!bit_set(m, plane, g->first + en->ordinal) || m->condemned ||
-	    !object_has_refs((enum object_type)en->type) ||
-	    entry_quarantined(m->store, en))
+	return 0;
+}
+
+static int touch_plane(struct mark *m, const struct key *k,
+    const struct entry *en, uint32_t plane, struct err *e)
+{
+	const struct mark_segment *g = segment_of(m, en->place.segment);
+	bool fresh;
+
+	if (!g || en->ordinal >= g->count)
 		return 0;
-	m->touched[m->touched_count++] = (struct touch){ *k, en->place,
-		plane };
+	if (touch_room(m, e) != 0)
+		return -1;
+	(void)bit_set(m, PLANE_ANY, g->first + en->ordinal);
+	fresh = bit_set(m, plane, g->first + en->ordinal);
+	if (fresh && !m->condemned &&
+	    object_has_refs((enum object_type)en->type))
+		queue(m, k, en, plane);
+	return 0;
+}
+
+int mark_touch_page(struct mark *m, const struct key *k,
+    const struct entry *en, uint32_t domain, struct err *e)
+{
+	uint32_t plane = plane_of(m, domain);
+
+	if (mark_covers(m, en->place.segment, en->ordinal, false))
+		return touch_plane(m, k, en, plane, e);
+	if (touch_room(m, e) != 0)
+		return -1;
+	queue(m, k, en, plane);
 	return 0;
 }
 

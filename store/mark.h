@@ -32,10 +32,11 @@ struct store;
 
 MUST_CHECK int mark_new(struct mark **out, struct store *s, struct err *e);
 void mark_free(struct mark *m);			/* NULL is fine */
-/* A segment of so many objects, ids ascending; a candidate may lose objects,
- * the others are only walked. */
+/* A segment of so many objects, ids ascending; before mark_ready. */
 MUST_CHECK int mark_segment(struct mark *m, uint64_t segment,
-    uint32_t objects, bool candidate, struct err *e);
+    uint32_t objects, struct err *e);
+/* This one may lose objects (the others are only walked). */
+void mark_candidate(struct mark *m, uint64_t segment);
 /* A domain that may own something; before mark_ready. */
 MUST_CHECK int mark_domain(struct mark *m, uint32_t domain, struct err *e);
 /* Make the bits. */
@@ -55,6 +56,10 @@ struct mark_result {
 	uint64_t away;		/* pages on members that are away */
 	uint64_t missing;	/* refs to what is not there or quarantined */
 };
+/* The same for a page that stays whatever the bits say: it is queued even
+ * outside the marked segments. */
+MUST_CHECK int mark_touch_page(struct mark *m, const struct key *k,
+    const struct entry *en, uint32_t domain, struct err *e);
 /*
  * Walk down from all that is queued until nothing is; adds to *r.  Takes the
  * cut lock for moments.  ERR_CANCELLED, and ERR_IO, ERR_NO_SPACE of the queue.

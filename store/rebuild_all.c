@@ -129,7 +129,7 @@ static int sort_segment(struct rebuild *r, uint64_t segment, struct err *e)
 		objects = list[0].base + list[0].object_count;
 	free(list);
 	return rc != 0 ? -1 :
-	    mark_segment(r->mark, segment, objects, true, e);
+	    mark_segment(r->mark, segment, objects, e);
 }
 
 static int sort_all(struct rebuild *r, struct err *e)
