@@ -226,8 +226,9 @@ static int fail_run(struct owner *o, struct cmd_io *io,
 		owner_save_members(o);
 		out_text(io, "%s is set aside; bkserver array replace %s NEW "
 		    "puts another in its place\n", member, member);
-		log_line(LOG_LEVEL_WARN, "member %s was set aside by hand",
-		    member);
+		if (o->serving)
+			log_line(LOG_LEVEL_WARN, "member %s was set aside by "
+			    "hand", member);
 	}
 	free(member);
 	return rc;
