@@ -246,18 +246,7 @@ int cmd_attach(struct cmd_call *call, struct err *e)
 
 char *cmd_path(const struct cmd_call *call, const char *path, struct err *e)
 {
-	size_t size = strlen(path) + strlen(call->cwd ? call->cwd : "") + 2;
-	char *out = malloc(size);
-
-	if (!out) {
-		err_set(e, ERR_NO_MEMORY, "no memory for a path");
-		return NULL;
-	}
-	if (path[0] == '/' || !call->cwd)
-		snprintf(out, size, "%s", path);
-	else
-		snprintf(out, size, "%s/%s", call->cwd, path);
-	return out;
+	return path_absolute(call->cwd, path, e);
 }
 
 int cmd_status(int rc, const struct cmd_io *io, const struct err *e)

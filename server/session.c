@@ -186,14 +186,16 @@ static int between(struct serving *v, struct err *e)
 	return session_ack(v, 0, e);
 }
 
-static uint64_t idle_ms(struct owner *o)
+static uint64_t idle_ms(struct serving *v)
 {
+	struct owner *o = v->s->owner;
 	uint64_t s;
 
 	pthread_mutex_lock(&o->config_lock);
 	s = o->state.config.session_idle_s;
 	pthread_mutex_unlock(&o->config_lock);
-	return s * 1000;
+	/* A push may walk long through what has not changed. */
+	return s * 1000 * (v->proto.state == PS_PUSH ? 24 : 1);
 }
 
 /* 0: go on; else why not. */
@@ -203,7 +205,7 @@ static int may_go_on(struct serving *v, struct err *e)
 
 	if (owner_stopping(o))
 		return err_set(e, ERR_UNAVAILABLE, "the server is stopping");
-	if (clock_mono_ms() - v->last_ms > idle_ms(o))
+	if (clock_mono_ms() - v->last_ms > idle_ms(v))
 		return err_set(e, ERR_TIMEOUT, "nothing was asked for too "
 		    "long");
 	return 0;

@@ -94,19 +94,46 @@ void config_release(struct config *c)
 	config_defaults(c);
 }
 
-int path_list_add(struct path_list *l, const char *cwd, const char *path,
-    bool wait, struct err *e)
+/* Drop "//" and "/./" in place: one file, one text (but for links). */
+static void tidy(char *path)
+{
+	char *to = path;
+
+	for (const char *at = path; *at;) {
+		if (at[0] == '/' && at[1] == '/')
+			at++;
+		else if (at[0] == '/' && at[1] == '.' && at[2] == '/')
+			at += 2;
+		else
+			*to++ = *at++;
+	}
+	*to = '\0';
+}
+
+char *path_absolute(const char *cwd, const char *path, struct err *e)
 {
 	size_t size = strlen(path) + (cwd ? strlen(cwd) : 0) + 2;
-	char *full;
+	char *full = malloc(size);
 
-	full = malloc(size);
-	if (!full)
-		return err_set(e, ERR_NO_MEMORY, "no memory for a path");
+	if (!full) {
+		err_set(e, ERR_NO_MEMORY, "no memory for a path");
+		return NULL;
+	}
 	if (path[0] == '/' || !cwd)
 		snprintf(full, size, "%s", path);
 	else
 		snprintf(full, size, "%s/%s", cwd, path);
+	tidy(full);
+	return full;
+}
+
+int path_list_add(struct path_list *l, const char *cwd, const char *path,
+    bool wait, struct err *e)
+{
+	char *full = path_absolute(cwd, path, e);
+
+	if (!full)
+		return -1;
 	for (size_t i = 0; i < l->count; i++) {
 		if (strcmp(l->paths[i], full) == 0) {
 			l->wait[i] = l->wait[i] || wait;

@@ -77,6 +77,10 @@ MUST_CHECK int state_members_save(struct state *s,
 /* The index directory, absolute, malloc'd. */
 char *state_index_dir(const struct state *s, struct err *e);
 
+/* `path` as one text: below `cwd` (or NULL) unless absolute, without "//" and
+ * "/./".  malloc'd; NULL (ERR_NO_MEMORY). */
+char *path_absolute(const char *cwd, const char *path, struct err *e);
+
 /* ERR_LIMIT beyond RAID_MEMBERS_MAX; a path that is there already is not added
  * again.  Relative paths are taken from `cwd`. */
 MUST_CHECK int path_list_add(struct path_list *l, const char *cwd,

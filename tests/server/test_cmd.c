@@ -173,6 +173,9 @@ START_TEST(paths_are_the_callers)
 	p = cmd_path(&call, "a/b", &e);
 	ck_assert_str_eq(p, "/there/a/b");
 	free(p);
+	p = cmd_path(&call, "./a//b/./c", &e);
+	ck_assert_str_eq(p, "/there/a/b/c");
+	free(p);
 	p = cmd_path(&call, "/a/b", &e);
 	ck_assert_str_eq(p, "/a/b");
 	free(p);
