@@ -80,7 +80,8 @@ struct log_host {
 	void (*extent_give)(void *arg, unsigned member, uint32_t extent);
 	/* A member failed a write or flush of the log: set it aside, so that
 	 * member_writable() is false.  The log goes on without it. */
-	void (*member_failed)(void *arg, unsigned member, const struct err *why);
+	void (*member_failed)(void *arg, unsigned member,
+	    const struct err *why);
 	/* The whole state as records, for a fold: call emit for each. */
 	int (*dump)(void *arg, int (*emit)(void *log, const struct log_rec *r,
 	    struct err *e), void *log, struct err *e);

@@ -109,6 +109,7 @@ struct walk {
 	/* windows */
 	uint64_t window_seq;	/* of their first block */
 	unsigned window_count;	/* blocks; 0 = nothing read yet */
+	uint64_t window_valid;	/* bit i: that of member i was read */
 	struct iobuf *window[RAID_MEMBERS_MAX];
 	/* the block last taken */
 	struct log_block block;

@@ -24,19 +24,24 @@ int walk_init(struct walk *w, const struct log_host *host,
 	return chain_add(&w->chain, root->extent, e);
 }
 
-static void windows_drop(struct walk *w)
-{
-	for (size_t i = 0; i < RAID_MEMBERS_MAX; i++) {
-		iobuf_unref(w->window[i]);
-		w->window[i] = NULL;
-	}
-	w->window_count = 0;
-}
-
 void walk_release(struct walk *w)
 {
-	windows_drop(w);
+	for (size_t i = 0; i < RAID_MEMBERS_MAX; i++)
+		iobuf_unref(w->window[i]);
 	chain_release(&w->chain);
+}
+
+/* Zeroed if new.  One that a call given up may still write to is not used
+ * again. */
+static bool window_ready(struct walk *w, unsigned member)
+{
+	struct iobuf *b = w->window[member];
+
+	if (b && atomic_load(&b->refs) == 1)
+		return true;
+	iobuf_unref(b);
+	w->window[member] = iobuf_new(WALK_WINDOW * LOG_BLOCK);
+	return w->window[member] != NULL;
 }
 
 /* A window that could not be read whole: block by block, so that one bad
@@ -45,18 +50,17 @@ static void read_piecemeal(struct walk *w, unsigned member, uint64_t offset)
 {
 	struct mio *io = w->host->members[member]->io;
 	struct err ignored;
-	uint8_t block[LOG_BLOCK];
+	uint8_t *at;
 
-	iobuf_unref(w->window[member]);
-	w->window[member] = iobuf_new(WALK_WINDOW * LOG_BLOCK);
-	for (unsigned i = 0; i < w->window_count && w->window[member]; i++) {
-		if (mio_read(io, block, LOG_BLOCK, offset + i * LOG_BLOCK,
-		    true, &ignored) == 0)
-			memcpy(w->window[member]->data + i * LOG_BLOCK,
-			    block, LOG_BLOCK);
-		else if (ignored.code == ERR_TIMEOUT)
+	if (!window_ready(w, member))
+		return;
+	at = w->window[member]->data;
+	memset(at, 0, w->window_count * LOG_BLOCK);
+	w->window_valid |= UINT64_C(1) << member;
+	for (unsigned i = 0; i < w->window_count; i++, at += LOG_BLOCK)
+		if (mio_read(io, at, LOG_BLOCK, offset + i * LOG_BLOCK, true,
+		    &ignored) != 0 && ignored.code == ERR_TIMEOUT)
 			return;
-	}
 }
 
 static int windows_request(struct walk *w, struct mio_req *reqs,
@@ -73,11 +77,11 @@ static int windows_request(struct walk *w, struct mio_req *reqs,
 		if (!member_readable(m) || !chain_block_at(&w->chain, h, i,
 		    w->window_seq, &r.offset))
 			continue;
-		r.mio = m->io;
-		r.buf = w->window[i] = iobuf_new(WALK_WINDOW * LOG_BLOCK);
-		if (!r.buf)
+		if (!window_ready(w, i))
 			return err_set(e, ERR_NO_MEMORY,
 			    "no memory to read the log");
+		r.mio = m->io;
+		r.buf = w->window[i];
 		who[*count] = i;
 		reqs[(*count)++] = r;
 	}
@@ -93,7 +97,7 @@ static int windows_fill(struct walk *w, uint64_t seq, struct err *e)
 	uint64_t left = per - seq % per;
 	size_t count;
 
-	windows_drop(w);
+	w->window_valid = 0;
 	w->window_seq = seq;
 	w->window_count = left < WALK_WINDOW ? (unsigned)left : WALK_WINDOW;
 	if (windows_request(w, reqs, who, &count, e) != 0)
@@ -101,13 +105,9 @@ static int windows_fill(struct walk *w, uint64_t seq, struct err *e)
 	mio_run(reqs, count);
 	for (size_t i = 0; i < count; i++) {
 		if (reqs[i].rc == 0)
-			continue;
-		if (reqs[i].e.code == ERR_TIMEOUT) {
-			iobuf_unref(w->window[who[i]]);
-			w->window[who[i]] = NULL;
-		} else {
+			w->window_valid |= UINT64_C(1) << who[i];
+		else if (reqs[i].e.code != ERR_TIMEOUT)
 			read_piecemeal(w, who[i], reqs[i].offset);
-		}
 	}
 	return 0;
 }
@@ -127,7 +127,7 @@ static const uint8_t *block_of(const struct walk *w, unsigned member,
 	const uint8_t *at;
 	struct err ignored;
 
-	if (!w->window[member])
+	if (!(w->window_valid >> member & 1))
 		return NULL;
 	at = w->window[member]->data + (seq - w->window_seq) * LOG_BLOCK;
 	if (log_block_get(b, at, LOG_BLOCK, &ignored) != 0 ||

@@ -579,6 +579,7 @@ START_TEST(survives_a_power_cut_at_every_operation)
 		.name = "log", .seed = crash_seed(20240503),
 		.exhaustive = crash_long(), .samples = 3,
 		.images_max = crash_long() ? 0 : 4,
+		.cuts_max = crash_long() ? 0 : 40,
 		.second_one_in = crash_long() ? 2 : 40, .second_max = 6,
 		.check = check_acked, .recover = recover,
 	};
