@@ -232,6 +232,7 @@ static void place_finish(void *arg, struct overlay_node *n)
  * that a beginning of them is harmless (counters first). */
 static void change_cut(struct change *c, struct array_cut *cut)
 {
+	c->flush = array_cut_flush(cut);
 	c->rc = c->in_cut ? c->in_cut(c->arg, c, &c->err) : 0;
 	for (size_t i = 0; i < c->count && c->rc == 0; i++)
 		c->rc = array_cut_kv(cut, c->facts[i].key,
@@ -239,7 +240,6 @@ static void change_cut(struct change *c, struct array_cut *cut)
 		    c->facts[i].value_size, &c->err);
 	for (size_t i = 0; i < c->free_count && c->rc == 0; i++)
 		c->rc = array_cut_free(cut, c->frees[i], &c->err);
-	c->flush = array_cut_flush(cut);
 }
 
 /* Under the cut lock.  On failure the tables are not whole. */

@@ -34,7 +34,7 @@ struct change {
 	bool seal;		/* new segments for all that comes later */
 	bool fold;		/* bring the index to this flush as well */
 	/* Called in the cut, under the cut lock, before the facts are taken:
-	 * may add some. */
+	 * may add some; `flush` is known. */
 	int (*in_cut)(void *arg, struct change *c, struct err *e);
 	/* Called under the cut lock once durable. */
 	void (*durable)(void *arg);

@@ -79,6 +79,7 @@ struct store {
 	uint64_t pending_since_ms;	/* 0 = nothing waits */
 	uint64_t free_bytes;	/* as of the last flush */
 	bool sync_wanted, stopping, failed;
+	bool rebuilding;	/* no sessions meanwhile */
 	struct err failure;
 	struct change *changes;	/* for the next cut, in order */
 	struct store_session *sessions;

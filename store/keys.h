@@ -8,6 +8,7 @@
  *   d/<be32 domain>                token 16, name
  *   q/<be64 segment><be32 ordinal> le64 flush in which it was quarantined
  *   n/domain, n/order              le64, the next number to be given
+ *   n/verified                     le64, time of the last whole verify
  *   g/floor                        le64: an index older than this flush may name
  *                                  segments that were freed
  *
@@ -28,6 +29,7 @@
 #define KEY_NEXT_DOMAIN "n/domain"
 #define KEY_NEXT_ORDER "n/order"
 #define KEY_FLOOR "g/floor"
+#define KEY_VERIFIED "n/verified"
 
 struct fact_key {
 	uint8_t bytes[RAID_KEY_MAX];

@@ -72,6 +72,17 @@ int qset_add(struct qset *q, uint64_t segment, uint32_t ordinal,
 	return 0;
 }
 
+void qset_drop(struct qset *q, uint64_t segment, uint32_t ordinal)
+{
+	size_t i = rank(q, segment, ordinal);
+
+	if (!qset_has(q, segment, ordinal))
+		return;
+	memmove(q->items + i, q->items + i + 1,
+	    (q->count - i - 1) * sizeof(*q->items));
+	q->count--;
+}
+
 void qset_drop_segment(struct qset *q, uint64_t segment)
 {
 	size_t from = rank(q, segment, 0), to = from;

@@ -32,6 +32,8 @@ MUST_CHECK int qset_add(struct qset *q, uint64_t segment, uint32_t ordinal,
     struct err *e);
 bool qset_has(const struct qset *q, uint64_t segment, uint32_t ordinal);
 bool qset_has_segment(const struct qset *q, uint64_t segment);
+/* It reads right again. */
+void qset_drop(struct qset *q, uint64_t segment, uint32_t ordinal);
 /* A freed segment takes its quarantines with it. */
 void qset_drop_segment(struct qset *q, uint64_t segment);
 

@@ -33,6 +33,7 @@ int store_session_open(struct store_session **out, struct store *s,
     const char *client, struct err *e)
 {
 	struct store_session *ss = calloc(1, sizeof(*ss));
+	bool rebuilding;
 
 	if (!ss)
 		return err_set(e, ERR_NO_MEMORY, "no memory for a session");
@@ -49,9 +50,16 @@ int store_session_open(struct store_session **out, struct store *s,
 	if (domain_token(s, ss->client.domain, ss->token, e) != 0)
 		goto fail;
 	pthread_mutex_lock(&s->cut);
-	ss->next = s->sessions;
-	s->sessions = ss;
+	rebuilding = s->rebuilding;
+	if (!rebuilding) {
+		ss->next = s->sessions;
+		s->sessions = ss;
+	}
 	pthread_mutex_unlock(&s->cut);
+	if (rebuilding) {
+		err_set(e, ERR_BUSY, "the index is being built again");
+		goto fail;
+	}
 	*out = ss;
 	return 0;
 fail:

@@ -19,6 +19,7 @@
 #include "store/index.h"
 #include "store/keys.h"
 #include "store/rebuild.h"
+#include "store/rebuild_impl.h"
 #include "store/session.h"
 #include "store/snapshot.h"
 #include "store/toc.h"
@@ -156,6 +157,7 @@ static int load_quarantine(void *arg, const uint8_t *key, size_t key_size,
 static int load_facts(struct store *s, struct err *e)
 {
 	struct load l = { s, e };
+	uint64_t verified;
 	uint8_t *seed;
 	size_t size;
 
@@ -170,6 +172,9 @@ static int load_facts(struct store *s, struct err *e)
 		return err_set(e, ERR_CORRUPT, "the store's seed is malformed");
 	if (array_kv_each(s->array, "q/", 2, load_quarantine, &l) != 0)
 		return -1;
+	if (fact_number(s->array, KEY_VERIFIED, 0, &verified, e) != 0)
+		return -1;
+	s->last_verify_s = (int64_t)verified;
 	return snapshots_next_order(s, &s->next_order, e);
 }
 
@@ -335,6 +340,57 @@ void store_info(struct store *s, struct store_info *out)
 	for (struct store_session *ss = s->sessions; ss; ss = ss->next)
 		out->sessions++;
 	pthread_mutex_unlock(&s->cut);
+}
+
+/* ---- the index anew ----------------------------------------------------- */
+
+/* Sessions rely on the index: there may be none. */
+static int rebuild_begin(struct store *s, struct err *e)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&s->cut);
+	if (s->sessions)
+		rc = err_set(e, ERR_BUSY,
+		    "the index cannot be built again while sessions run");
+	else
+		s->rebuilding = true;
+	pthread_mutex_unlock(&s->cut);
+	return rc;
+}
+
+static int rebuild_run(struct store *s, struct err *e)
+{
+	int rc = committer_stop(s, true, e);
+
+	if (rc == 0)
+		rc = rebuild_all(s, NULL, e);
+	pthread_mutex_lock(&s->cut);
+	s->generation++;
+	s->stopping = false;
+	if (rc != 0)
+		store_fail(s, e);
+	pthread_mutex_unlock(&s->cut);
+	if (rc == 0 && !s->read_only)
+		rc = committer_start(s, e);
+	return rc != 0 || s->read_only ? rc : tokens_renew(s, e);
+}
+
+int store_rebuild_index(struct store *s, struct err *e)
+{
+	int rc;
+
+	if (store_job_begin(s, "the rebuild", e) != 0)
+		return -1;
+	rc = rebuild_begin(s, e);
+	if (rc == 0) {
+		rc = rebuild_run(s, e);
+		pthread_mutex_lock(&s->cut);
+		s->rebuilding = false;
+		pthread_mutex_unlock(&s->cut);
+	}
+	store_job_end(s);
+	return rc;
 }
 
 /* ---- jobs --------------------------------------------------------------- */
