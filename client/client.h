@@ -34,12 +34,15 @@ struct client {
 	const char *config_file;
 	bool quiet, verbose, help, version;
 	uint64_t rate_max;	/* bytes/s sent, 0 = no limit */
+	bool server_given, name_given, key_given, known_hosts_given,
+	    rate_given;		/* on the command line */
 	/* from the configuration only */
 	struct opt_list paths, excludes;
 
 	char *config_dir;	/* owned */
 	char *cache_dir;	/* owned */
 	char *config_text;	/* owned; the options point into it */
+	char *key_default, *hosts_default;	/* owned */
 
 	struct link *link;	/* set by client_connect() */
 	pthread_mutex_t link_lock;	/* guards: link, against the signal */
@@ -47,6 +50,16 @@ struct client {
 	struct warn_sink warn;	/* what becomes exit status 1 */
 	struct progress progress;
 };
+
+/*
+ * One run of bkclient with these words (argv[0] is the program's name), as
+ * main() does it but for signals; the exit status.  client_run.c.
+ */
+int client_run(struct client *c, int argc, char **argv);
+void client_init(struct client *c);
+void client_release(struct client *c);
+/* From the signal thread: everything is to end.  Wakes blocked calls. */
+void client_stop(struct client *c);
 
 /* Connect and say hello, unless that is done.  ERR_USAGE when no server is
  * known; the errors of link_open(). */

@@ -36,6 +36,8 @@ extern const struct cmd cmd_init, cmd_push, cmd_snapshots, cmd_ls,
 
 /* The rows in the order of --help; ends with NULL. */
 extern const struct cmd *const cmds[];
+/* The options of every command. */
+void cmd_common_rows(struct client *c, struct opt_row *rows);
 /* NULL if there is none of that name. */
 const struct cmd *cmd_find(const char *name);
 

@@ -257,6 +257,8 @@ int link_send(struct link *l, uint8_t type, uint32_t request,
 	int rc;
 
 	pthread_mutex_lock(&l->send_lock);
+	if (type == MSG_BEGIN)
+		l->frames = 0;		/* numbers are those of a push */
 	rc = send_locked(l, type, request, body, size, e);
 	pthread_mutex_unlock(&l->send_lock);
 	return rc;

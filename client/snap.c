@@ -150,29 +150,43 @@ static int passes(const struct snapshot_record *r, struct fetch *f,
 	return rc;
 }
 
+/* The newest that was committed until then: 1 = found, 0 = none, -1. */
+static int newest(struct snapshot_record *out, const struct snap_list *list,
+    struct fetch *f, int64_t until, bool partial,
+    const struct snap_filter *filter, struct err *e)
+{
+	for (size_t i = list->count; i-- > 0;) {
+		const struct snapshot_record *r = &list->items[i];
+		int rc;
+
+		if ((!partial && (r->flags & SNAPSHOT_PARTIAL) != 0) ||
+		    r->commit_s > until)
+			continue;
+		rc = passes(r, f, filter, e);
+		if (rc != 0) {
+			*out = *r;
+			return rc;
+		}
+	}
+	return 0;
+}
+
+/* A partial one only where there is no complete one. */
 static int resolve_latest(struct snapshot_record *out,
     const struct snap_list *list, struct fetch *f, const char *time,
     const struct snap_filter *filter, struct err *e)
 {
 	int64_t until = INT64_MAX;
+	int rc;
 
 	if (time && clock_parse(&until, time, e) != 0)
 		return -1;
-	for (size_t i = list->count; i-- > 0;) {
-		const struct snapshot_record *r = &list->items[i];
-		int rc;
-
-		if ((r->flags & SNAPSHOT_PARTIAL) != 0 || r->commit_s > until)
-			continue;
-		rc = passes(r, f, filter, e);
-		if (rc < 0)
-			return -1;
-		if (rc == 1) {
-			*out = *r;
-			return 0;
-		}
-	}
-	return err_set(e, ERR_NOT_FOUND, "no complete snapshot%s%s%s",
+	rc = newest(out, list, f, until, false, filter, e);
+	if (rc == 0)
+		rc = newest(out, list, f, until, true, filter, e);
+	if (rc != 0)
+		return rc == 1 ? 0 : -1;
+	return err_set(e, ERR_NOT_FOUND, "no snapshot%s%s%s",
 	    time ? " until " : "", time ? time : "",
 	    filter && (filter->tag || filter->path) ?
 	    " with this tag and path" : "");

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct walk_roots;
+
 /* A component of a root's path. */
 struct walk_node {
 	char *name;		/* owned; "" for "/" */
