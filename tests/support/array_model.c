@@ -1,5 +1,6 @@
 #include "tests/support/array_model.h"
 #include "base/le.h"
+#include "raid/member.h"
 #include "tests/support/sim_pages.h"
 
 #include <stdio.h>
@@ -134,9 +135,9 @@ static bool disk_blank(struct sim *s, unsigned disk)
 {
 	uint8_t block[2 * RAID_ROW], zero[2 * RAID_ROW] = { 0 };
 
-	for (uint64_t at = 1u << 20; at <= (1u << 20) + (64u << 10);
-	    at += 64u << 10) {
-		sim_peek(s, disk, at, block, sizeof(block));
+	for (unsigned i = 0; i < MEMBER_SLOTS; i++) {
+		sim_peek(s, disk, member_slot_offset(sim_size(s, disk), i),
+		    block, sizeof(block));
 		if (memcmp(block, zero, sizeof(block)) != 0)
 			return false;
 	}

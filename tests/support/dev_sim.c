@@ -218,6 +218,16 @@ unsigned sim_disks(const struct sim *s)
 	return s->disk_count;
 }
 
+uint64_t sim_size(struct sim *s, unsigned disk)
+{
+	uint64_t size;
+
+	pthread_mutex_lock(&s->lock);
+	size = sim_disk_at(s, disk)->size;
+	pthread_mutex_unlock(&s->lock);
+	return size;
+}
+
 unsigned sim_add(struct sim *s, uint64_t size)
 {
 	struct sim_disk *d = disk_new(size);

@@ -70,6 +70,7 @@ struct sim *sim_clone(struct sim *s);
 void sim_free(struct sim *s);			/* NULL is fine */
 
 unsigned sim_disks(const struct sim *s);
+uint64_t sim_size(struct sim *s, unsigned disk);	/* bytes */
 /* One more zeroed disk, of any size; returns its number. */
 unsigned sim_add(struct sim *s, uint64_t size);
 /* Grow or shrink the disk as seen from now on.  Devices opened before keep
