@@ -104,7 +104,8 @@ static uint32_t tables_crc(const uint8_t *frame, size_t tables_size)
 	    tables_size - FRAME_HEADER_SIZE);
 }
 
-static int rows_check(const struct frame_view *v, struct err *e)
+/* Check each row, and note the sums on the way. */
+static int rows_check(struct frame_view *v, struct err *e)
 {
 	uint64_t plain = 0, refs = 0;
 
@@ -113,6 +114,10 @@ static int rows_check(const struct frame_view *v, struct err *e)
 		uint32_t size = le32_get(row + 32);
 		uint16_t some = le16_get(row + 36);
 
+		if (i % FRAME_MARK == 0) {
+			v->marks[i / FRAME_MARK].offset = (uint32_t)plain;
+			v->marks[i / FRAME_MARK].ref = (uint32_t)refs;
+		}
 		if (!object_type_known(row[38]))
 			return err_set(e, ERR_VERSION,
 			    "frame: object %u of type %u", i, row[38]);
@@ -179,9 +184,10 @@ static void row_get(const uint8_t *row, struct frame_object *out)
 void frame_object_at(const struct frame_view *v, uint32_t i,
     struct frame_object *out)
 {
-	uint32_t offset = 0, first_ref = 0;
+	uint32_t offset = v->marks[i / FRAME_MARK].offset;
+	uint32_t first_ref = v->marks[i / FRAME_MARK].ref;
 
-	for (uint32_t k = 0; k < i; k++) {
+	for (uint32_t k = i - i % FRAME_MARK; k < i; k++) {
 		const uint8_t *row = v->objects + k * FRAME_OBJECT_SIZE;
 
 		offset += le32_get(row + 32);

@@ -65,6 +65,8 @@ struct frame_object {
 	uint16_t refs;
 };
 
+#define FRAME_MARK 64	/* rows: frame_object_at() adds up no more */
+
 /* A parsed frame; points into the caller's bytes. */
 struct frame_view {
 	uint32_t keyspace, epoch;
@@ -75,6 +77,9 @@ struct frame_view {
 	const uint8_t *refs;
 	const uint8_t *payload;
 	size_t stored_size;		/* whole frame */
+	struct {			/* sums before row i * FRAME_MARK */
+		uint32_t offset, ref;
+	} marks[FRAME_OBJECTS_MAX / FRAME_MARK];
 };
 
 /*
