@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define SNAPSHOTS_MAX 64
 #define IDS_MAX 64	/* of one snapshot: files, pages, facts */
@@ -456,27 +455,27 @@ int store_model_prune(struct store_model *m, struct store *s, struct err *e)
 
 /* ---- the index --------------------------------------------------------- */
 
-int store_model_keep_index(struct store_model *m, struct store *s,
-    struct err *e)
+/* Copied while the store is open: again, if it was written meanwhile. */
+static void copy_index(const struct store_model *m, const char *to)
 {
-	struct timespec ms = { .tv_nsec = 1000000 };
-	struct store_info info;
+	temp_dir_copy(m->index, to);
+	while (!temp_dir_same(m->index, to)) {
+		temp_dir_remove(to);
+		temp_dir_copy(m->index, to);
+	}
+}
+
+void store_model_keep_index(struct store_model *m)
+{
+	char *last = m->indexes ? path_in(m, "kept", m->indexes - 1) : NULL;
 	char *to;
 
-	for (unsigned i = 0; i < 3000; i++) {
-		store_info(s, &info);
-		if (info.overlay_entries == 0)
-			break;
-		nanosleep(&ms, NULL);
+	if (!last || !temp_dir_same(m->index, last)) {
+		to = path_in(m, "kept", m->indexes++);
+		copy_index(m, to);
+		free(to);
 	}
-	if (info.overlay_entries != 0)
-		return err_set(e, ERR_TIMEOUT, "the index does not come to "
-		    "rest: %llu entries", (unsigned long long)
-		    info.overlay_entries);
-	to = path_in(m, "kept", m->indexes++);
-	temp_dir_copy(m->index, to);
-	free(to);
-	return 0;
+	free(last);
 }
 
 size_t store_model_indexes(const struct store_model *m)

@@ -9,8 +9,8 @@
  *          store_model_push, _forget, _prune ... --> store_model_close -->
  *          store_model_check (of any image, with any index) --> _free
  *
- * The index of the store is copied whenever it has come to rest after a step
- * (store_model_keep_index), so that a start can be given any of its states.
+ * The index of the store is copied after steps (store_model_keep_index), so that
+ * a start can be given any of its states.
  *
  * Errors: those of the store, or ERR_CORRUPT with a sentence.
  * Threads: a model belongs to one thread.
@@ -71,9 +71,8 @@ MUST_CHECK int store_model_prune(struct store_model *m, struct store *s,
     struct err *e);
 uint64_t store_model_acked(const struct store_model *m);
 
-/* Wait until the index has taken in everything, and keep a copy. */
-MUST_CHECK int store_model_keep_index(struct store_model *m, struct store *s,
-    struct err *e);
+/* Keep a copy, if the index differs from the copy before. */
+void store_model_keep_index(struct store_model *m);
 size_t store_model_indexes(const struct store_model *m);
 /* A new directory with copy `i` in it; or, with i = SIZE_MAX, an empty one.
  * Remove it with store_model_drop_index(), which frees the name. */

@@ -69,7 +69,25 @@ static void copy_bytes(int in, int out, const char *name)
 		die("copy", name);
 }
 
-static void copy_file(int from, int to, const char *name)
+static bool same_bytes(int a, int b)
+{
+	char x[BLOCK], y[BLOCK];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(a, x, BLOCK, at)) > 0) {
+		if (pread(b, y, BLOCK, at) != n ||
+		    memcmp(x, y, (size_t)n) != 0)
+			return false;
+		at += n;
+	}
+	return n == 0 && pread(b, y, BLOCK, at) == 0;
+}
+
+/* What is to be done with a file of two directories. */
+typedef bool file_fn(int from, int to, const char *name);
+
+static bool copy_file(int from, int to, const char *name)
 {
 	int in = openat(from, name, O_RDONLY | O_CLOEXEC);
 	int out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
@@ -80,28 +98,53 @@ static void copy_file(int from, int to, const char *name)
 	copy_bytes(in, out, name);
 	close(in);
 	close(out);
+	return true;
 }
 
-void temp_dir_copy(const char *from, const char *to)
+static bool same_file(int from, int to, const char *name)
 {
+	int a = openat(from, name, O_RDONLY | O_CLOEXEC);
+	int b = openat(to, name, O_RDONLY | O_CLOEXEC);
+	bool same = a >= 0 && b >= 0 && same_bytes(a, b);
+
+	if (a >= 0)
+		close(a);
+	if (b >= 0)
+		close(b);
+	return same;
+}
+
+/* False at the first file for which `fn` says so. */
+static bool each_file(const char *from, const char *to, file_fn *fn)
+{
+	DIR *dir = opendir(from);
+	int target = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool all = true;
 	struct dirent *d;
 	struct stat st;
-	int target;
-	DIR *dir;
 
-	if (mkdir(to, 0700) != 0)
-		die("mkdir", to);
-	dir = opendir(from);
-	target = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (!dir || target < 0)
 		die("open", from);
-	while ((d = readdir(dir))) {
+	while (all && (d = readdir(dir))) {
 		if (strcmp(d->d_name, "lock.mdb") == 0)
 			continue;
 		if (fstatat(dirfd(dir), d->d_name, &st, 0) == 0 &&
 		    S_ISREG(st.st_mode))
-			copy_file(dirfd(dir), target, d->d_name);
+			all = fn(dirfd(dir), target, d->d_name);
 	}
 	closedir(dir);
 	close(target);
+	return all;
+}
+
+void temp_dir_copy(const char *from, const char *to)
+{
+	if (mkdir(to, 0700) != 0)
+		die("mkdir", to);
+	(void)each_file(from, to, copy_file);
+}
+
+bool temp_dir_same(const char *a, const char *b)
+{
+	return each_file(a, b, same_file);
 }
