@@ -69,9 +69,9 @@ void bench_client(struct bench *b, const char *name, const char *domain)
 	free(c);
 }
 
-void bench_open(struct bench *b, unsigned mib)
+static void open_with(struct bench *b, unsigned mib, unsigned parity)
 {
-	struct array_create c = { .parity = 1 };
+	struct array_create c = { .parity = parity };
 	struct err e;
 
 	memset(b, 0, sizeof(*b));
@@ -80,7 +80,8 @@ void bench_open(struct bench *b, unsigned mib)
 	snprintf(b->index, strlen(b->dir) + 10, "%s/index", b->dir);
 	b->warn = calloc(1, sizeof(*b->warn));
 	warn_init(b->warn, note_warning, b);
-	b->disks = sim_new(DISKS, mib * MIB);
+	b->disk_size = mib * MIB;
+	b->disks = sim_new(DISKS, b->disk_size);
 	c.devs = sim_devs(b->disks, 0, &c.dev_count);
 	ck_assert_msg(array_create(&c, &e) == 0, "create: %s", e.text);
 	free(c.devs);
@@ -91,6 +92,42 @@ void bench_open(struct bench *b, unsigned mib)
 	bench_start(b);
 	bench_client(b, "anna", "");
 	bench_client(b, "bert", "");
+}
+
+void bench_open(struct bench *b, unsigned mib)
+{
+	open_with(b, mib, 1);
+}
+
+void bench_open_bare(struct bench *b, unsigned mib)
+{
+	open_with(b, mib, 0);
+}
+
+unsigned bench_damage(struct bench *b, uint64_t seed, size_t size)
+{
+	uint8_t *data = malloc(size + 8), *disk = malloc(MIB + 64);
+	unsigned found = 0;
+
+	chunk_make(seed, size, data);
+	for (unsigned d = 0; d < sim_disks(b->disks); d++)
+		for (uint64_t at = 0; at + MIB <= b->disk_size; at += MIB) {
+			uint8_t *hit = disk;
+			size_t n = at + MIB + 64 <= b->disk_size ? MIB + 64 :
+			    MIB;
+
+			sim_peek(b->disks, d, at, disk, n);
+			while ((hit = memmem(hit, n - (size_t)(hit - disk),
+			    data, 32)) != NULL) {
+				sim_flip(b->disks, d,
+				    at + (uint64_t)(hit - disk), 0xff);
+				found++;
+				hit += 32;
+			}
+		}
+	free(data);
+	free(disk);
+	return found;
 }
 
 void bench_stop(struct bench *b, bool crash)
@@ -451,4 +488,25 @@ size_t count_snapshots(struct bench *b, const char *client)
 	ck_assert_int_eq(store_snapshot_each(b->store, client, count_one,
 	    &n), 0);
 	return n;
+}
+
+struct prune_report prune_now(struct bench *b)
+{
+	struct prune_report r;
+	struct err e;
+
+	ck_assert_msg(store_prune(b->store, NULL, false, NULL, &r, NULL,
+	    &e) == 0, "%s", e.text);
+	return r;
+}
+
+struct verify_report verify_now(struct bench *b, bool heal)
+{
+	struct verify_options o = { .heal = heal, .all = true };
+	struct verify_report r;
+	struct err e;
+
+	ck_assert_msg(store_verify(b->store, &o, NULL, &r, NULL, &e) == 0,
+	    "%s", e.text);
+	return r;
 }

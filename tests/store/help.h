@@ -25,12 +25,16 @@ struct bench {
 	char *dir, *index;
 	struct warn_sink *warn;
 	char warnings[4096];	/* all texts, a line each */
-	uint64_t flush_bytes;
+	uint64_t flush_bytes, disk_size;
 };
 
 /* Four disks of `mib` MiB, one parity, clients "anna" and "bert", each its own
  * domain. */
 void bench_open(struct bench *b, unsigned mib);
+/* The same with a parity of 0: what is damaged there is lost. */
+void bench_open_bare(struct bench *b, unsigned mib);
+/* Flip the bytes of this chunk wherever they lie; how many places. */
+unsigned bench_damage(struct bench *b, uint64_t seed, size_t size);
 /* Clean stop and start. */
 void bench_reopen(struct bench *b);
 /* Power cut in which all that was written arrives; start. */
