@@ -239,7 +239,7 @@ static struct wire *wire_new(const struct wire_options *o)
 	pthread_cond_init(&w->handed_on, NULL);
 	pthread_condattr_destroy(&mono);
 	w->heard_ms = w->tokens_ms = clock_mono_ms();
-	w->ping_sent_ms = w->answer_sent_ms = w->heard_ms;
+	w->sent_ms = w->ping_sent_ms = w->answer_sent_ms = w->heard_ms;
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return w;
 }

@@ -12,13 +12,13 @@
  * bounded queue too; when it is full the wire stops reading, so that the
  * peer's window closes: nobody's memory grows.
  *
- * Liveness: after `ping_ms` without any byte from the peer the wire sends an
- * empty ping of its own (type 0, answered by the peer's wire with type 0,
- * request 1; neither is shown to the caller), and after `dead_ms` without a
- * byte it fails with ERR_TIMEOUT.  Measured on the transport: a phase in which
- * neither side has anything to say is healthy.  A wire that does not read
- * because its queue is full says so with unasked answers, every `ping_ms`, and
- * its own clock stands still meanwhile: a slow session is not a dead one.
+ * Liveness: a wire that has sent nothing for `ping_ms` sends a sign of life
+ * (type 0, request 1, no body).  After `ping_ms` without any byte from the peer
+ * it asks for one (type 0, request 0), and after `dead_ms` it fails with
+ * ERR_TIMEOUT.  None of these is shown to the caller.  Measured on the
+ * transport: a phase in which neither side has anything to say is healthy.
+ * While a wire does not read because its queue is full, its own clock stands
+ * still: a slow session is not a dead one.
  *
  * Errors: ERR_UNAVAILABLE (closed by the peer), ERR_TIMEOUT, ERR_PROTOCOL
  * (length above the limit), ERR_IO, ERR_CANCELLED (wire_abort).  What arrived

@@ -5,14 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void stage_ping(struct wire *w, uint32_t request)
+#define PUSHES_MAX 32		/* before it is the receiver's turn again */
+
+static void stage_ping(struct wire *w, bool *wanted, uint32_t request)
 {
 	uint8_t *p = w->out_stage + w->out_have;
 
+	if (!*wanted || STAGE_SIZE - w->out_have < WIRE_HEADER_SIZE)
+		return;
 	le32_put(p, WIRE_HEADER_SIZE - 4);
 	p[4] = TYPE_PING;
 	le32_put(p + 5, request);
 	w->out_have += WIRE_HEADER_SIZE;
+	*wanted = false;
 }
 
 struct out_msg *wire_out_take(struct wire *w)
@@ -30,26 +35,23 @@ struct out_msg *wire_out_take(struct wire *w)
 	return m;
 }
 
-/* Fill the empty stage: pings first, then as many messages as fit. */
+/* Between two messages: pings first, then the next message, if any. */
+static bool stage_next(struct wire *w)
+{
+	stage_ping(w, &w->want_ping, PING_ASK);
+	stage_ping(w, &w->want_answer, PING_ANSWER);
+	w->out = wire_out_take(w);
+	w->out_at = 0;
+	return w->out != NULL;
+}
+
+/* Fill the empty stage with as much as fits. */
 static void stage_fill(struct wire *w)
 {
 	w->out_have = w->out_next = 0;
-	if (!w->out && w->want_ping)
-		stage_ping(w, PING_ASK);
-	if (!w->out && w->want_answer)
-		stage_ping(w, PING_ANSWER);
-	if (!w->out)
-		w->want_ping = w->want_answer = false;
-	while (w->out_have < STAGE_SIZE) {
-		size_t n;
+	while (w->out || stage_next(w)) {
+		size_t n = w->out->size - w->out_at;
 
-		if (!w->out) {
-			w->out = wire_out_take(w);
-			w->out_at = 0;
-		}
-		if (!w->out)
-			return;
-		n = w->out->size - w->out_at;
 		if (n > STAGE_SIZE - w->out_have)
 			n = STAGE_SIZE - w->out_have;
 		memcpy(w->out_stage + w->out_have, w->out->data + w->out_at, n);
@@ -85,6 +87,7 @@ static size_t rate_allows(struct wire *w, size_t want)
 
 static void count_sent(struct wire *w, size_t n)
 {
+	w->sent_ms = clock_mono_ms();
 	pthread_mutex_lock(&w->lock);
 	w->sent += n;
 	if (w->out_next == w->out_have && w->handed != w->staged) {
@@ -94,10 +97,10 @@ static void count_sent(struct wire *w, size_t n)
 	pthread_mutex_unlock(&w->lock);
 }
 
-int wire_out_pump(struct wire *w, bool *limited, struct err *e)
+int wire_out_pump(struct wire *w, enum wire_out *how, struct err *e)
 {
-	*limited = false;
-	for (;;) {
+	*how = WIRE_OUT_DONE;
+	for (int i = 0; i < PUSHES_MAX; i++) {
 		size_t want;
 		long n;
 
@@ -108,7 +111,7 @@ int wire_out_pump(struct wire *w, bool *limited, struct err *e)
 			return 0;
 		want = rate_allows(w, want);
 		if (want == 0) {
-			*limited = true;
+			*how = WIRE_OUT_LIMITED;
 			return 0;
 		}
 		n = w->ops->push(w->transport, w->out_stage + w->out_next,
@@ -121,6 +124,8 @@ int wire_out_pump(struct wire *w, bool *limited, struct err *e)
 		w->tokens -= (double)n;
 		count_sent(w, (size_t)n);
 	}
+	*how = WIRE_OUT_MORE;
+	return 0;
 }
 
 bool wire_out_empty(struct wire *w)

@@ -13,8 +13,12 @@
  * LIVENESS
  *
  *   Ping and answer go out at message boundaries, before queued messages.
- *   A side that is not pulling cannot see pings, which lie behind the data it
- *   does not read; therefore it sends answers unasked (see wire.h).
+ *   Neither side depends on being asked, because a question may be slow to
+ *   arrive: behind megabytes on a slow line, or behind data that the other
+ *   side does not read yet.
+ *   A transport may read from the line only while it waits, so a peer is
+ *   given up only after one more wait: we may have been busy sending, or not
+ *   been given the processor, while its bytes lay there.
  *
  * ENDINGS
  *
@@ -67,16 +71,20 @@ static int check_life(struct wire *w, uint64_t now, struct err *e)
 {
 	uint64_t silent = now - w->heard_ms;
 
-	if (w->paused) {
-		if (now - w->answer_sent_ms >= w->o.ping_ms) {
-			w->answer_sent_ms = now;
-			w->want_answer = true;
-		}
-		return 0;
+	if (now - w->sent_ms >= w->o.ping_ms &&
+	    now - w->answer_sent_ms >= w->o.ping_ms) {
+		w->answer_sent_ms = now;
+		w->want_answer = true;
 	}
-	if (silent >= w->o.dead_ms)
+	if (w->paused)
+		return 0;
+	if (silent < w->o.dead_ms)
+		w->doubted = false;
+	else if (w->doubted)
 		return err_set(e, ERR_TIMEOUT, "no sign of life from the peer "
 		    "for %u s", w->o.dead_ms / 1000);
+	else
+		w->doubted = true;
 	if (silent >= w->o.ping_ms &&
 	    now - w->ping_sent_ms >= w->o.ping_ms) {
 		w->ping_sent_ms = now;
@@ -85,16 +93,22 @@ static int check_life(struct wire *w, uint64_t now, struct err *e)
 	return 0;
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* Milliseconds until check_life() has something to decide, or the rate allows
- * more. */
+ * more; at most a second. */
 static int wait_ms(const struct wire *w, uint64_t now, bool limited)
 {
-	uint64_t last = w->paused ? w->answer_sent_ms :
-	    w->ping_sent_ms > w->heard_ms ? w->ping_sent_ms : w->heard_ms;
-	uint64_t next = last + w->o.ping_ms;
+	uint64_t next = later(w->sent_ms, w->answer_sent_ms) + w->o.ping_ms;
+	uint64_t ping = later(w->heard_ms, w->ping_sent_ms) + w->o.ping_ms;
 	uint64_t dead = w->heard_ms + w->o.dead_ms;
 	uint64_t ms;
 
+	if (!w->paused && ping < next)
+		next = ping;
 	if (!w->paused && dead < next)
 		next = dead;
 	ms = next > now ? next - now : 0;
@@ -116,16 +130,19 @@ static bool may_sleep(struct wire *w, bool pending)
 	return idle;
 }
 
-static int pump_wait(struct wire *w, bool limited, struct err *e)
+static int pump_wait(struct wire *w, enum wire_out how, struct err *e)
 {
 	bool pending = w->out_next < w->out_have;
 	uint64_t count;
 	int rc = 0;
 
-	if (may_sleep(w, pending))
-		rc = w->ops->wait(w->transport, pending && !limited,
-		    !w->paused, w->wake_fd,
-		    wait_ms(w, clock_mono_ms(), limited), e);
+	if (how == WIRE_OUT_MORE)	/* a look at the line, no more */
+		rc = w->ops->wait(w->transport, 0, !w->paused, w->wake_fd, 0,
+		    e);
+	else if (may_sleep(w, pending))
+		rc = w->ops->wait(w->transport, pending &&
+		    how != WIRE_OUT_LIMITED, !w->paused, w->wake_fd,
+		    wait_ms(w, clock_mono_ms(), how == WIRE_OUT_LIMITED), e);
 	pthread_mutex_lock(&w->lock);
 	w->sleeping = false;
 	pthread_mutex_unlock(&w->lock);
@@ -153,7 +170,8 @@ static void last_words(struct wire *w)
 /* 1 = stop, it was closed or aborted; 0 = go on; -1 = failed. */
 static int step(struct wire *w, uint64_t *close_by, struct err *e)
 {
-	bool closing, aborted, more, limited;
+	bool closing, aborted, more;
+	enum wire_out how;
 	uint64_t now;
 
 	pthread_mutex_lock(&w->lock);
@@ -170,7 +188,9 @@ static int step(struct wire *w, uint64_t *close_by, struct err *e)
 	now = clock_mono_ms();
 	if (check_life(w, now, e) != 0)
 		return -1;
-	if (wire_out_pump(w, &limited, e) != 0) {
+	if (w->doubted)		/* look once more: we may be the late ones */
+		return w->ops->wait(w->transport, 0, 1, w->wake_fd, 100, e);
+	if (wire_out_pump(w, &how, e) != 0) {
 		last_words(w);
 		return -1;
 	}
@@ -180,7 +200,9 @@ static int step(struct wire *w, uint64_t *close_by, struct err *e)
 		if (wire_out_empty(w) || now >= *close_by)
 			return 1;
 	}
-	return more ? 0 : pump_wait(w, limited, e);
+	if (more)
+		return 0;
+	return pump_wait(w, how, e);
 }
 
 void *wire_pump(void *arg)

@@ -61,7 +61,7 @@ struct wire {
 	size_t out_have, out_next;
 	uint64_t staged;	/* bytes ever of wholly staged messages */
 	double tokens;		/* bytes that rate_max allows now */
-	uint64_t tokens_ms, ping_sent_ms, answer_sent_ms;
+	uint64_t tokens_ms, sent_ms, ping_sent_ms, answer_sent_ms;
 	bool want_ping, want_answer;
 	/* receiving */
 	uint8_t in_stage[STAGE_SIZE];
@@ -72,6 +72,7 @@ struct wire {
 	size_t in_body_have;
 	bool paused;		/* the receive queue is full */
 	bool ended;		/* the peer closed */
+	bool doubted;		/* silent for too long, as far as we saw */
 	uint64_t heard_ms;
 };
 
@@ -102,9 +103,14 @@ void *wire_pump(void *wire);
 
 /* Take the first queued message, or NULL. */
 struct out_msg *wire_out_take(struct wire *w);
-/* Push what there is until there is no room, or the rate is used up
- * (*limited). */
-MUST_CHECK int wire_out_pump(struct wire *w, bool *limited, struct err *e);
+enum wire_out {
+	WIRE_OUT_DONE,		/* nothing more to send, or no room */
+	WIRE_OUT_LIMITED,	/* the rate is used up */
+	WIRE_OUT_MORE,		/* it is the receiver's turn */
+};
+/* Push what there is. */
+MUST_CHECK int wire_out_pump(struct wire *w, enum wire_out *how,
+    struct err *e);
 /* True when nothing is queued, staged or half sent. */
 bool wire_out_empty(struct wire *w);
 

@@ -8,8 +8,13 @@
  *
  *   The descriptor is O_NONBLOCK (libssh sets it back to blocking while it
  *   connects) and the session non-blocking.  A push writes at most the
- *   peer's window, and nothing while libssh still has bytes for the socket:
- *   both ends writing into full sockets would wait for each other for ever.
+ *   peer's window, and nothing while libssh still has bytes that the socket
+ *   does not take: both ends writing into full sockets would wait for each
+ *   other for ever.  SSH_WRITE_PENDING alone does not say so: libssh leaves
+ *   it set while input keeps coming, although it has written everything, and
+ *   acknowledgements would starve; so the socket itself is asked as well.
+ *   (Each wait lets libssh write first; if the socket still has room after
+ *   that, libssh has nothing left.)
  *   The data callback runs inside any call of libssh, also inside a write; it
  *   only queues.
  *
@@ -217,6 +222,15 @@ static long ssh_pull(void *arg, void *out, size_t size, struct err *e)
 	return -1;
 }
 
+/* May we give libssh more for the socket?  See the top of the file. */
+static bool may_write(const struct ssh_line *c)
+{
+	struct pollfd p = { .fd = ssh_get_fd(c->session), .events = POLLOUT };
+
+	return (ssh_get_poll_flags(c->session) & SSH_WRITE_PENDING) == 0 ||
+	    poll(&p, 1, 0) == 1;
+}
+
 static long ssh_push(void *arg, const void *data, size_t size, struct err *e)
 {
 	struct ssh_line *c = arg;
@@ -229,8 +243,7 @@ static long ssh_push(void *arg, const void *data, size_t size, struct err *e)
 			size = WRITE_MAX;
 		if (size > window)
 			size = window;
-		if (size == 0 ||
-		    (ssh_get_poll_flags(c->session) & SSH_WRITE_PENDING) != 0)
+		if (size == 0 || !may_write(c))
 			return 0;
 		n = ssh_channel_write(c->channel, data, (uint32_t)size);
 		if (n >= 0)
@@ -291,10 +304,7 @@ static void say_goodbye(struct ssh_line *c)
 	c->discard = true;
 	rx_free(c);
 	while (!c->dead && !c->eof && clock_mono_ms() < until) {
-		bool pending = (ssh_get_poll_flags(c->session) &
-		    SSH_WRITE_PENDING) != 0;
-
-		if (!pending && !said) {
+		if (!said && may_write(c)) {
 			said = true;
 			if (ssh_channel_send_eof(c->channel) == SSH_ERROR)
 				return;

@@ -68,7 +68,11 @@ static void *push_one(void *arg)
 {
 	struct pusher *p = arg;
 
-	p->rc = queue_push(p->q, malloc(1), p->weight);
+	void *item = malloc(1);
+
+	p->rc = queue_push(p->q, item, p->weight);
+	if (p->rc != 0)
+		free(item);
 	atomic_store(&p->done, 1);
 	return NULL;
 }

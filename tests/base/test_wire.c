@@ -176,7 +176,7 @@ static void *flood(void *arg)
 
 START_TEST(a_peer_that_does_not_receive_blocks_the_sender_only)
 {
-	struct wire_options fast = { .ping_ms = 100, .dead_ms = 400 };
+	struct wire_options fast = { .ping_ms = 100, .dead_ms = 1000 };
 	struct flood f = { 0 };
 	struct wire_msg m;
 	struct pair p;
@@ -190,7 +190,7 @@ START_TEST(a_peer_that_does_not_receive_blocks_the_sender_only)
 	usleep(300000);
 	before = __atomic_load_n(&f.count, __ATOMIC_RELAXED);
 	ck_assert_uint_le(before, 12);	/* two queues of 4 MiB and stages */
-	usleep(1000000);	/* longer than dead_ms: nobody is dead */
+	usleep(1500000);	/* longer than dead_ms: nobody is dead */
 	ck_assert_uint_eq(__atomic_load_n(&f.count, __ATOMIC_RELAXED), before);
 	for (int i = 0; i < 40; i++) {
 		ck_assert_msg(wire_recv(p.b, &m, &e) == 0, "%s", e.text);

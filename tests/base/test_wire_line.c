@@ -77,7 +77,7 @@ END_TEST
 
 START_TEST(a_peer_that_stops_reading_stops_the_sender_and_lives)
 {
-	struct wire_options o = { .ping_ms = 200, .dead_ms = 1000 };
+	struct wire_options o = { .ping_ms = 200, .dead_ms = 1500 };
 	struct bulk b = { .count = 60 }, r = { .count = 60 };
 	uint64_t sent, more, ignored;
 	struct server s;
@@ -88,16 +88,16 @@ START_TEST(a_peer_that_stops_reading_stops_the_sender_and_lives)
 	pthread_create(&t, NULL, send_bulk, &b);
 	usleep(800000);
 	wire_counts(b.w, &sent, &ignored);
-	usleep(1500000);	/* longer than dead_ms */
+	usleep(2000000);	/* longer than dead_ms */
 	wire_counts(b.w, &more, &ignored);
 	/* queue 4, transport 2 + 4 + 1.3, and two stages: a stated bound */
 	ck_assert_uint_le(more, 14u << 20);
 	ck_assert_uint_le(more - sent, 4096);	/* pings */
 	r.w = s.wire;
 	recv_bulk(&r);
-	ck_assert_msg(r.rc == 0, "%d %s", r.rc, r.rc == -1 ? r.e.text : "");
 	pthread_join(t, NULL);
-	ck_assert_int_eq(b.rc, 0);
+	ck_assert_msg(b.rc == 0, "%d %s", b.rc, b.rc == -1 ? b.e.text : "");
+	ck_assert_msg(r.rc == 0, "%d %s", r.rc, r.rc == -1 ? r.e.text : "");
 	close_pair(&s, b.w);
 }
 END_TEST
