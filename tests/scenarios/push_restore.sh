@@ -30,7 +30,7 @@ same "$src" "$tmp/back"
 ok "byte-equal with all metadata"
 step "restore again: nothing to do, attributes repaired"
 chmod 0777 "$tmp/back/small"
-rm "$tmp/back/one"
+rm "$tmp/back/deep/er/hard2" "$tmp/back/many/f7"
 want 0 restore web1 "latest:$src" --to "$tmp/back"
 same "$src" "$tmp/back"
 
