@@ -146,8 +146,8 @@ static int serve_run(struct owner *none, struct cmd_io *io,
 	int rc;
 
 	(void)none;
-	if (call->globals.verbose)
-		log_set_level(LOG_LEVEL_DEBUG);
+	log_set_level(call->globals.verbose ? LOG_LEVEL_DEBUG :
+	    LOG_LEVEL_INFO);
 	if (take(&o, &opt, e) != 0)
 		return -1;
 	where = v->listen ? v->listen : o->state.config.listen;

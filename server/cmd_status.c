@@ -141,6 +141,7 @@ static void say_store(struct owner *o, struct cmd_io *io, bool json)
 	char age[OUT_AGE_SIZE], index[16];
 
 	store_info(o->store, &info);
+	info.objects += info.overlay_entries;	/* not in the index yet */
 	if (json) {
 		line = json_line("store");
 		json_time(line, "last_verify", info.last_verify_s);

@@ -25,6 +25,7 @@ static void harden(void)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
+	log_set_level(LOG_LEVEL_WARN);	/* serve says more */
 }
 
 static int run(struct cmd_call *call, int argc, char *const *argv,

@@ -29,7 +29,6 @@
 #include "store/store.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,22 +256,10 @@ out:
 	return rc;
 }
 
-static void rebuilding(void *arg, uint64_t done, uint64_t total)
-{
-	struct owner *o = arg;
-
-	if (total == 0 || done < total || o->told_rebuilt)
-		return;
-	o->told_rebuilt = true;
-	warn_add(&o->warn, NULL, 0, "the index was made again from %" PRIu64
-	    " segments", total);
-}
-
 static int open_store(struct owner *o, struct err *e)
 {
 	struct store_open s = { .array = o->array, .read_only = o->read_only,
-	    .flush_s = (unsigned)o->state.config.flush_s, .warn = &o->warn,
-	    .rebuild = rebuilding, .arg = o };
+	    .flush_s = (unsigned)o->state.config.flush_s, .warn = &o->warn };
 	char *index = state_index_dir(&o->state, e);
 	int rc;
 

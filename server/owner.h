@@ -43,7 +43,6 @@ struct owner {
 	struct sessions *sessions;
 	struct control *control;
 	bool read_only, serving, quiet;
-	bool told_rebuilt;		/* while opening */
 	struct warn_sink warn;		/* to the log, or our own stderr */
 	atomic_bool stop;
 	atomic_int signal;		/* that made us stop, or 0 */
