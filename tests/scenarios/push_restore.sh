@@ -32,6 +32,7 @@ step "restore again: nothing to do, attributes repaired"
 chmod 0777 "$tmp/back/small"
 rm "$tmp/back/deep/er/hard2" "$tmp/back/many/f7"
 want 0 restore web1 "latest:$src" --to "$tmp/back"
+touch -r "$src" "$tmp/back"	# DIR itself was there before: it is the user's
 same "$src" "$tmp/back"
 
 step "restore at the server, through the running server"
