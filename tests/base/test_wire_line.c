@@ -102,6 +102,50 @@ START_TEST(a_peer_that_stops_reading_stops_the_sender_and_lives)
 }
 END_TEST
 
+/* Receives bulk and answers each message at once. */
+static void *ack_bulk(void *arg)
+{
+	struct bulk *b = arg;
+	struct wire_msg m;
+
+	for (uint32_t i = 0; i < b->count && b->rc == 0; i++) {
+		b->rc = wire_recv(b->w, &m, &b->e);
+		if (b->rc == 0)
+			b->rc = wire_send(b->w, 2, m.request, NULL, 0, NULL,
+			    0, &b->e);
+		if (b->rc == 0)
+			wire_msg_release(&m);
+	}
+	return NULL;
+}
+
+START_TEST(answers_come_back_while_bulk_goes_on)
+{
+	struct bulk b = { .count = 2 * bulk_count() };
+	struct bulk a = { .count = b.count };
+	uint64_t sent, received;
+	struct wire_msg m;
+	struct server s;
+	struct client c;
+	pthread_t t[2];
+
+	connect_pair(&s, &c, &b.w, NULL);
+	a.w = s.wire;
+	pthread_create(&t[0], NULL, send_bulk, &b);
+	pthread_create(&t[1], NULL, ack_bulk, &a);
+	for (uint32_t i = 0; i < b.count; i++) {
+		ck_assert_int_eq(wire_recv(b.w, &m, &b.e), 0);
+		ck_assert_uint_eq(m.request, i);
+		/* at most what queues and windows hold is unanswered */
+		wire_counts(b.w, &sent, &received);
+		ck_assert_uint_le(sent / BULK_BODY, i + 20);
+	}
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+	close_pair(&s, b.w);
+}
+END_TEST
+
 START_TEST(close_delivers_what_was_sent)
 {
 	struct bulk b = { .count = 6 }, r = { .count = 6 };
@@ -257,6 +301,7 @@ Suite *base_wire_line_suite(void)
 	tcase_add_test(t, bulk_goes_up_and_down_and_both_ways_at_once);
 	tcase_add_test(t, bulk_survives_new_keys_every_mebibyte);
 	tcase_add_test(t, a_peer_that_stops_reading_stops_the_sender_and_lives);
+	tcase_add_test(t, answers_come_back_while_bulk_goes_on);
 	tcase_add_test(t, close_delivers_what_was_sent);
 	tcase_add_test(t, abort_ends_a_blocked_sender);
 	tcase_add_test(t, a_line_that_goes_silent_is_given_up_by_both);
