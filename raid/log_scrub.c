@@ -10,6 +10,7 @@
  * The lock is taken for one window at a time; a fold in between ends the scrub,
  * since what it was reading is gone and what is live was just written.
  */
+#include "raid/flush_site.h"
 #include "raid/log_impl.h"
 #include "raid/mio.h"
 
@@ -96,7 +97,7 @@ static int scrub_flush(struct scrub *s, struct err *e)
 	const struct log_host *h = s->l->host;
 
 	for (unsigned i = 0; i < h->member_count; i++)
-		if (s->healed_on >> i & 1 &&
+		if (s->healed_on >> i & 1 && flush_site("log.scrub") &&
 		    mio_flush(h->members[i]->io, e) != 0)
 			return -1;
 	return 0;

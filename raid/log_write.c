@@ -39,6 +39,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/le.h"
+#include "raid/flush_site.h"
 #include "raid/log_impl.h"
 #include "raid/mio.h"
 
@@ -285,6 +286,9 @@ static int writer_end(struct writer *w, struct err *e)
 	writer_seal(w, LOG_END);
 	if (writer_drain(w, e) != 0)
 		return -1;
+	if (!flush_site(w->kind ? "log.checkpoint" :
+	    w->epoch ? "log.epoch" : "log.append"))
+		return 0;
 	return run_set(w, &like, e);
 }
 

@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/str.h"
 #include "raid/dev.h"
+#include "raid/flush_site.h"
 #include "raid/fmt_super.h"
 #include "raid/member.h"
 
@@ -331,7 +332,7 @@ static int wipe_all(struct edges *x, const char *wipe, struct err *e)
 		return -1;
 	if (own && own_wipe(d, e) != 0)
 		return -1;
-	return d->ops->flush(d, e);
+	return flush_site("signature.wipe") ? d->ops->flush(d, e) : 0;
 }
 
 int signature_wipe(struct dev *d, const char *wipe, struct err *e)

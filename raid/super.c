@@ -15,6 +15,7 @@
 #include "raid/super.h"
 
 #include "raid/dev.h"
+#include "raid/flush_site.h"
 #include "raid/mio.h"
 
 #include <stdatomic.h>
@@ -199,7 +200,8 @@ int super_write(const struct super *base, struct member **members,
 		if (write_slot(&w, base, phase, e) != 0 ||
 		    write_slot(&w, base, phase + 2, e) != 0)
 			return -1;
-		flush_all(&w);
+		if (flush_site(phase == 0 ? "super.first" : "super.second"))
+			flush_all(&w);
 	}
 	if (w.set != 0)
 		return 0;
