@@ -2,8 +2,8 @@
 # deps.sh - install what building and testing needs; only what is missing.
 set -eu
 need="gcc make pkg-config libssh-dev libssl-dev liblz4-dev libzstd-dev
-librsync-dev libisal-dev liblmdb-dev libjansson-dev libxxhash-dev libblkid-dev check
-universal-ctags valgrind cppcheck rsync openssh-client acl attr libcap2-bin"
+librsync-dev libisal-dev liblmdb-dev libjansson-dev libxxhash-dev libblkid-dev
+check universal-ctags valgrind cppcheck rsync openssh-client acl attr libcap2-bin"
 
 if ! command -v dpkg-query >/dev/null; then
 	echo "deps: not a Debian machine; see that these are there:" $need >&2
