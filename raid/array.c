@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- commit ----------------------------------------------------------------- */
+/* ---- commit ---------------------------------------------------------- */
 
 int array_running_locked(struct array *a, struct err *e)
 {
@@ -143,7 +143,7 @@ int array_fold(struct array *a, struct err *e)
 	return -1;
 }
 
-/* ---- what the log asks for ---------------------------------------------- */
+/* ---- what the log asks for ------------------------------------------- */
 
 static int host_extent_take(void *arg, unsigned member, uint32_t *extent,
     struct err *e)
@@ -257,7 +257,7 @@ static int replay(void *arg, const struct log_rec *r, uint64_t flush,
 	}
 }
 
-/* ---- open ------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------ */
 
 static int segment_mark(struct array *a, const struct seg_state *s,
     struct err *e)
@@ -467,7 +467,7 @@ int array_open(struct array **out, const struct array_open *o, struct err *e)
 	return 0;
 }
 
-/* ---- close ------------------------------------------------------------------ */
+/* ---- close ----------------------------------------------------------- */
 
 /* Rows beyond the durable end may be on the members: no going on there. */
 static int stop_records(struct array *a, struct recset *r, struct err *e)
@@ -541,7 +541,7 @@ void array_abandon(struct array *a)
 	array_free(a);
 }
 
-/* ---- facts and positions ------------------------------------------------- */
+/* ---- facts and positions --------------------------------------------- */
 
 const uint8_t *array_uuid(const struct array *a)
 {

@@ -214,7 +214,7 @@ struct segment_info {
 	enum seg_class class;
 	bool open, sealed;
 	bool reduced;		/* some strip below its birth redundancy */
-	bool wants_rewrite;	/* no eligible member: only a rewrite mends it */
+	bool wants_rewrite;	/* nobody can take a strip: rewrite it */
 	uint8_t width, parity;
 	uint64_t frame_bytes;	/* appended by array_append, durable */
 	uint64_t used_bytes;	/* of payload capacity up to the last flush */
@@ -252,7 +252,7 @@ struct scan_ops {
 	void (*bad_strip)(void *arg, unsigned member_index,
 	    const char *member_path, uint64_t segment, uint32_t row,
 	    const char *kind, bool healed);
-	/* The payload of each stripe in order, verified (and reconstructed where
+	/* The payload of each stripe in order, verified (and rebuilt where
 	 * needed); `data` is NULL for a stripe that is lost. */
 	void (*stripe)(void *arg, uint64_t segment, uint32_t row,
 	    const uint8_t *data, size_t size, uint32_t strip_size);

@@ -28,7 +28,7 @@
 #define COLLECT_MIN 2
 #define LOG_SPARE 2
 
-/* ---- room ------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------ */
 
 /* Strips that are still to come from the member that `m` replaces. */
 static uint64_t still_to_come(struct array *a, const struct member *m)
@@ -76,7 +76,7 @@ void array_use_reserve(struct array *a, bool on)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- losing members ------------------------------------------------------- */
+/* ---- losing members -------------------------------------------------- */
 
 static bool member_present(const struct member *m)
 {
@@ -187,7 +187,7 @@ struct member *array_member_find(struct array *a, const char *name)
 	return NULL;
 }
 
-/* ---- array_fail ------------------------------------------------------------- */
+/* ---- array_fail ------------------------------------------------------ */
 
 /* Would a segment, or the array as such, be short of more than it has parity
  * for? */
@@ -252,7 +252,7 @@ int array_fail(struct array *a, const char *name, struct err *e)
 	return rc;
 }
 
-/* ---- what is away ----------------------------------------------------------- */
+/* ---- what is away ---------------------------------------------------- */
 
 bool array_slot_away(struct array *a, const struct seg_state *s,
     unsigned slot)
@@ -301,7 +301,7 @@ static bool wants_rewrite(struct array *a, const struct seg_state *s)
 	    (dead && !taker);
 }
 
-/* ---- segments --------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------- */
 
 static void info_fill(struct array *a, const struct seg *s,
     struct segment_info *out)
@@ -369,7 +369,7 @@ uint64_t array_last_free_flush(struct array *a)
 	return flush;
 }
 
-/* ---- reports ---------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------- */
 
 const char *member_state_name(enum member_state s)
 {

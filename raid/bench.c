@@ -44,7 +44,7 @@ static double rate(uint64_t bytes, uint64_t since_ms)
 	return (double)bytes * 1000.0 / (double)(took ? took : 1);
 }
 
-/* ---- raw members -------------------------------------------------------------- */
+/* ---- raw members ----------------------------------------------------- */
 
 static void raw_take(struct benching *b, uint64_t bytes)
 {
@@ -128,7 +128,7 @@ static int raw_run(struct benching *b, enum mio_op op, double *out,
 	return 0;
 }
 
-/* ---- through the array ------------------------------------------------------ */
+/* ---- through the array ----------------------------------------------- */
 
 static int bench_flush(struct benching *b, size_t from, struct err *e)
 {

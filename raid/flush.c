@@ -32,6 +32,7 @@
  *   F2  A segment with a slot on a lost member takes no more frames.
  */
 #include "raid/cut.h"
+#include "raid/flush_site.h"
 #include "raid/fmt_record.h"
 #include "raid/recset.h"
 #include "raid/stripe_io.h"
@@ -41,7 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- 1 and 2: strips ------------------------------------------------------ */
+/* ---- 1 and 2: strips ------------------------------------------------- */
 
 static int stripes_wait(struct array *a, const struct array_cut *c,
     struct err *e)
@@ -74,6 +75,8 @@ static void members_flush(struct array *a)
 			.op = MIO_FLUSH };
 	}
 	pthread_mutex_unlock(&a->lock);
+	if (!flush_site("array.strips"))
+		return;
 	mio_run(reqs, count);
 	for (unsigned i = 0; i < count; i++)
 		if (reqs[i].rc != 0) {
@@ -83,7 +86,7 @@ static void members_flush(struct array *a)
 		}
 }
 
-/* ---- what the log will say ---------------------------------------------- */
+/* ---- what the log will say ------------------------------------------- */
 
 /* Strips on a member that is lost by now are absent from the last durable row
  * on: they may have been in its cache. */
@@ -167,7 +170,7 @@ static int items_next(struct array *a, struct array_cut *c,
 	return rc;
 }
 
-/* ---- records -------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------- */
 
 static int recs_segments(struct recset *r, const struct array_cut *c,
     struct err *e)
@@ -258,7 +261,7 @@ static int recs_ids(struct array *a, struct recset *r, uint64_t *limit,
 	return recset_add(r, REC_ID_RESERVE, body, sizeof(body), e);
 }
 
-/* ---- 4: the memory -------------------------------------------------------- */
+/* ---- 4: the memory --------------------------------------------------- */
 
 struct applied {
 	struct array_cut *c;
@@ -310,7 +313,7 @@ static void cut_apply(struct array *a, void *arg, uint64_t flush)
 	pthread_cond_broadcast(&a->changed);
 }
 
-/* ---- all of it -------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------- */
 
 static int flush_log(struct array *a, struct array_cut *c, struct err *e)
 {

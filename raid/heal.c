@@ -18,6 +18,8 @@
  */
 #include "raid/heal.h"
 
+#include "raid/flush_site.h"
+
 #include <string.h>
 
 void heal_report(struct array *a, const struct stripe_img *img,
@@ -96,7 +98,9 @@ void heal_write(struct array *a, const struct stripe_img *img,
 	}
 	if (out && back) {
 		run(a, img, targets, count, MIO_WRITE, out, ok);
-		run(a, img, targets, count, MIO_FLUSH, NULL, ok);
+		if (flush_site("heal.strips"))
+			run(a, img, targets, count, MIO_FLUSH, NULL,
+			    ok);
 		run(a, img, targets, count, MIO_READ, back, ok);
 		for (unsigned i = 0; i < count; i++)
 			targets[i].done = ok[i] && memcmp(out->data + i * size,

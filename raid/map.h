@@ -22,7 +22,7 @@ struct seg {
 	struct seg_state s;
 	struct open_seg *open;	/* takes frames, or has rows not yet durable */
 	bool durable;		/* a durable record names it */
-	bool freed;		/* its FREED record is durable; leases are left */
+	bool freed;		/* FREED is durable; leases are left */
 	bool exclusive;		/* someone changes strips in place */
 	bool verify_noted;	/* verified_s is newer than the log's */
 	uint32_t leases;	/* readers; no extent is reused while > 0 */

@@ -51,7 +51,7 @@ struct reading {
 	struct stripe_img *imgs;	/* one for each span, in step 2 */
 };
 
-/* ---- which stripes -------------------------------------------------------- */
+/* ---- which stripes --------------------------------------------------- */
 
 static int out_of_range(const struct reading *r, struct err *e)
 {
@@ -100,7 +100,7 @@ static int spans_make(struct reading *r, struct err *e)
 	return spans_walk(r, e);
 }
 
-/* ---- 1: only what is asked for -------------------------------------------- */
+/* ---- 1: only what is asked for --------------------------------------- */
 
 static bool strip_there(const struct reading *r, const struct span *s,
     unsigned strip)
@@ -270,7 +270,7 @@ out:
 	return ok;
 }
 
-/* ---- 2: whole stripes, judged --------------------------------------------- */
+/* ---- 2: whole stripes, judged ---------------------------------------- */
 
 /* Whatever the images hold now, into out. */
 static bool images_check(const struct reading *r)
@@ -298,7 +298,7 @@ static int image_prove(struct reading *r, struct stripe_img *img,
 	return stripe_img_rebuild(r->a, img, e);
 }
 
-/* ---- 3: what no checksum explains ----------------------------------------- */
+/* ---- 3: what no checksum explains ------------------------------------ */
 
 static bool try_set(const struct reading *r, struct stripe_img *img,
     uint32_t wrong, uint8_t *kept)
@@ -394,7 +394,7 @@ static enum array_read read_judged(struct reading *r, struct err *e)
 	return away ? ARRAY_READ_UNAVAILABLE : ARRAY_READ_DAMAGED;
 }
 
-/* ---- all of it -------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------- */
 
 static void heal_found(const struct reading *r)
 {

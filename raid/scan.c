@@ -64,7 +64,7 @@ struct scanning {
 	uint64_t started_ms, bytes;
 };
 
-/* ---- the window ----------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------ */
 
 static uint32_t window_rows(const struct seg_state *g, uint32_t row)
 {
@@ -135,7 +135,7 @@ static int window_load(struct scanning *sc, uint32_t row, struct err *e)
 	return 0;
 }
 
-/* ---- one stripe ------------------------------------------------------------- */
+/* ---- one stripe ------------------------------------------------------ */
 
 /* The image of a stripe: in the window, or read by itself. */
 static int image_take(struct scanning *sc, uint32_t row, uint8_t units,
@@ -245,7 +245,7 @@ static int stripe_scan(struct scanning *sc, uint32_t row, uint8_t units,
 	return 0;
 }
 
-/* ---- from stripe to stripe ------------------------------------------------ */
+/* ---- from stripe to stripe ------------------------------------------- */
 
 /* The strip length at `row`: 0 = no sound header in the window. */
 static uint8_t window_units(const struct scanning *sc, uint32_t row)
@@ -328,7 +328,7 @@ static int window_scan(struct scanning *sc, struct err *e)
 	return 0;
 }
 
-/* ---- the segment ------------------------------------------------------------ */
+/* ---- the segment ----------------------------------------------------- */
 
 static int pause_check(struct scanning *sc, uint64_t before, struct err *e)
 {
@@ -421,7 +421,7 @@ int array_scan_segment(struct array *a, uint64_t segment, bool heal,
 	return rc;
 }
 
-/* ---- everything ------------------------------------------------------------- */
+/* ---- everything ------------------------------------------------------ */
 
 struct due {
 	uint64_t id, verified_s;

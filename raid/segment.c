@@ -41,7 +41,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sizes -------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------- */
 
 uint8_t stripe_units_max(const struct array *a, uint32_t row)
 {
@@ -75,7 +75,7 @@ uint8_t stripe_units(size_t fill, unsigned k)
 	return (uint8_t)((fill + row - 1) / row);
 }
 
-/* ---- buffers ------------------------------------------------------------ */
+/* ---- buffers --------------------------------------------------------- */
 
 static struct iobuf *spare_find(struct array *a, size_t size)
 {
@@ -166,7 +166,7 @@ static void stripe_free_locked(struct array *a, struct stripe *s)
 	free(s);
 }
 
-/* ---- filling ------------------------------------------------------------ */
+/* ---- filling --------------------------------------------------------- */
 
 /* Copy what fits; byte o of the stripe is in data strip o / L at o % L. */
 static size_t stripe_fill(struct stripe *s, const uint8_t *data, size_t size,
@@ -250,7 +250,7 @@ void open_seg_close_stripe(struct array *a, struct open_seg *os)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- open segments ------------------------------------------------------ */
+/* ---- open segments --------------------------------------------------- */
 
 bool open_seg_idle_locked(const struct open_seg *os)
 {
@@ -415,7 +415,7 @@ static int segment_birth(struct array *a, enum seg_class class, struct err *e)
 	return rc;
 }
 
-/* ---- append ------------------------------------------------------------- */
+/* ---- append ---------------------------------------------------------- */
 
 /* The open segment that takes `need` bytes more besides what it has promised;
  * marked busy.  NULL: a new one is needed. */
@@ -481,7 +481,7 @@ uint64_t array_unflushed(const struct array *a)
 	return atomic_load(&a->unflushed);
 }
 
-/* ---- writers ------------------------------------------------------------ */
+/* ---- writers --------------------------------------------------------- */
 
 static void stripe_done_locked(struct array *a, struct stripe *s,
     const struct seg_state *g, const bool *missing)
@@ -583,7 +583,7 @@ void segments_release(struct array *a)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- leases ------------------------------------------------------------- */
+/* ---- leases ---------------------------------------------------------- */
 
 static struct seg *seg_wait(struct array *a, uint64_t id, bool alone)
 {

@@ -40,7 +40,7 @@ struct open_seg {
 	unsigned pending;	/* stripes queued or being written */
 	bool busy;		/* an append is copying */
 	bool took;		/* frames since the last cut */
-	bool full;		/* takes no more frames; sealed by the next cut */
+	bool full;		/* takes no more; sealed by the next cut */
 	/* Strips that did not get to their member since the last durable
 	 * record; ROW_NONE = all did. */
 	uint32_t absent_from[SEG_WIDTH_MAX];

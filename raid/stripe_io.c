@@ -94,7 +94,7 @@ void member_count_bad(struct member *m, enum strip_is is)
 		atomic_fetch_add(&m->errors[MERR_MISDIRECTED], 1);
 }
 
-/* ---- headers ------------------------------------------------------------ */
+/* ---- headers --------------------------------------------------------- */
 
 /* What all headers of a stripe share, but for the sums. */
 static void head_init(struct array *a, const struct seg_state *g,
@@ -167,7 +167,7 @@ enum strip_is strip_judge(struct array *a, const struct seg_state *g,
 	return STRIP_GOOD;
 }
 
-/* ---- writing ------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------- */
 
 static uint8_t *stripe_strip(const struct stripe *s, unsigned strip)
 {
@@ -284,7 +284,7 @@ void stripe_write(struct array *a, const struct seg_state *g,
 	writes_judge(a, g, reqs, slots, count, missing);
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------- */
 
 int stripe_img_init(struct stripe_img *img, const struct seg_state *g,
     uint32_t row, uint8_t units, struct err *e)
@@ -489,7 +489,7 @@ int stripe_img_rebuild(struct array *a, struct stripe_img *img,
 	return 0;
 }
 
-/* ---- finding the strip length --------------------------------------------- */
+/* ---- finding the strip length ---------------------------------------- */
 
 static unsigned headers_read(struct array *a, const struct seg_state *g,
     uint32_t row, struct iobuf *buf, struct mio_req *reqs, unsigned *strips)

@@ -34,7 +34,7 @@ bool bed_right(void *arg, const void *data, size_t size)
 	return same;
 }
 
-/* ---- life ------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------ */
 
 int bed_open(struct bed *r, uint64_t skip, bool read_only, struct err *e)
 {
@@ -141,7 +141,7 @@ struct bed *bed_clone(const struct bed *r)
 	return c;
 }
 
-/* ---- writing ---------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------- */
 
 int bed_try_append(struct bed *r, enum seg_class class, size_t size,
     struct err *e)
@@ -247,7 +247,7 @@ void bed_free_segment(struct bed *r, uint64_t id)
 			r->frames[i].freed = true;
 }
 
-/* ---- reading ---------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------- */
 
 static enum array_read frame_read(struct bed *r, struct bed_frame *f,
     struct err *e)
@@ -303,7 +303,7 @@ void bed_check_losing_any(struct bed *r)
 	}
 }
 
-/* ---- looking ---------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------- */
 
 unsigned bed_disk_of(const struct member *m)
 {

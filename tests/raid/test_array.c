@@ -111,13 +111,18 @@ START_TEST(reports_as_free_what_can_be_written)
 		{ 54, 54, 54, 54 }, { 50, 50, 100, 100 }, { 50, 60, 70, 150 },
 		{ 48, 48, 48, 300 },
 	};
-	struct bed *r = bed_new_mixed(sizes[_i / 2], 4, 1 + (unsigned)_i % 2);
+	/* The other half of the eight cases with BK_LONG. */
+	bool odd = (_i / 2 + _i) % 2 != 0;
+	struct bed *r;
 	const size_t frame = 60000;
 	struct array_info before, after;
 	uint64_t written = 0;
 	struct flush_result result;
 	struct err e;
 
+	if (odd && !getenv("BK_LONG"))
+		return;
+	r = bed_new_mixed(sizes[_i / 2], 4, 1 + (unsigned)_i % 2);
 	array_info(r->a, &before);
 	while (bed_try_append(r, SEG_DATA, frame, &e) == 0) {
 		written += frame;
