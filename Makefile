@@ -48,18 +48,23 @@ FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzzlib = $(call libs,$(or $(filter $(DIRS),$(firstword \
           $(subst _, ,$1))),store))
 
+# One line per step; `make V=1` shows the commands.
+Q := $(if $(V),,@)
+
 all: $(PROGRAMS)
 
 $B/bkserver: $B/server/main.o $(call libs,server)
 $B/bkclient: $B/client/main.o $(call libs,client)
 $B/bkserver $B/bkclient:
-	$(LINK) -o $@ $^ $(LIBS)
+	@echo "link $@"
+	$Q$(LINK) -o $@ $^ $(LIBS)
 
 define folder
 $B/$1.a: $$(filter-out %/main.o,$$(call objs,$1))
 $B/check-$1: $$(call objs,tests/$1) $B/tests/$1/suites.o $B/tests/runner.o \
     $B/support.a $$(call libs,$1)
-	$$(LINK) -o $$@ $$^ -lcheck_pic -lrt -lsubunit $$(LIBS)
+	@echo "link $$@"
+	$Q$$(LINK) -o $$@ $$^ -lcheck_pic -lrt -lsubunit $$(LIBS)
 $B/tests/$1/suites.c: FORCE
 	@tests/suites.sh $1 $$@
 check-$1: $B/check-$1
@@ -69,12 +74,13 @@ $(foreach d,$(DIRS),$(eval $(call folder,$d)))
 $B/support.a: $(call objs,tests/support)
 $B/%.a:
 	@mkdir -p $(@D) && rm -f $@.new
-	ar rcs $@.new $^ && mv $@.new $@
+	$Qar rcs $@.new $^ && mv $@.new $@
 
 define fuzz_rules
 $B/replay-$1: $B/tests/fuzz/fuzz_$1.o $B/tests/fuzz/replay.o $B/support.a \
     $$(call fuzzlib,$1)
-	$$(LINK) -o $$@ $$^ $$(LIBS)
+	@echo "link $$@"
+	$Q$$(LINK) -o $$@ $$^ $$(LIBS)
 $B/fuzz-$1: $B/tests/fuzz/fuzz_$1.o $B/support.a $$(call fuzzlib,$1)
 	$$(LINK) -fsanitize=fuzzer -o $$@ $$^ $$(LIBS)
 endef
@@ -82,9 +88,10 @@ $(foreach f,$(FUZZ),$(eval $(call fuzz_rules,$f)))
 
 $B/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
+	@echo "cc   $<"
+	$Q$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
 $B/%.o: $B/%.c
-	$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
+	$Q$(CC) $(FLAGS) -MMD -MP -c -o $@ $<
 
 unit-programs: $(UNITS:%=$B/check-%)
 fuzz-programs: $(FUZZ:%=$B/replay-%)
