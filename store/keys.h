@@ -6,11 +6,11 @@
  *   c/<client>                     client record (fmt_client.h)
  *   s/<client>/<be64 order>        snapshot record (proto/fmt_snapshot.h)
  *   d/<be32 domain>                token 16, name
- *   q/<be64 segment><be32 ordinal> le64 flush in which it was quarantined
+ *   q/<be64 segment><be32 ordinal> le64 flush that quarantined it
  *   n/domain, n/order              le64, the next number to be given
  *   n/verified                     le64, time of the last whole verify
- *   g/floor                        le64: an index older than this flush may name
- *                                  segments that were freed
+ *   g/floor                        le64: an index older than this flush may
+ *                                  name segments that were freed
  *
  * Numbers in keys are big-endian so that byte order is their order.  Client
  * names have no '/'.

@@ -158,8 +158,8 @@ int overlay_sorted(const struct overlay *o, struct overlay_node ***out,
 
 	list = malloc((o->count + 1) * sizeof(struct overlay_node *));
 	if (!list)
-		return err_set(e, ERR_NO_MEMORY, "no memory to fold %zu entries",
-		    o->count);
+		return err_set(e, ERR_NO_MEMORY,
+		    "no memory to fold %zu entries", o->count);
 	for (size_t i = 0; i < o->bucket_count; i++)
 		for (struct overlay_node *at = o->buckets[i]; at;
 		    at = at->next)

@@ -127,7 +127,8 @@ const struct client_record *store_session_client(
     const struct store_session *ss);
 /* What the client's cache is valid for: changes when the domain's view of the
  * store was rebuilt or cut down. */
-void store_session_domain_token(struct store_session *ss, uint8_t out[static 16]);
+void store_session_domain_token(struct store_session *ss,
+    uint8_t out[static 16]);
 uint32_t store_session_snapshots(struct store_session *ss);
 
 /*
@@ -242,7 +243,8 @@ struct prune_report {
 	uint64_t bytes_freed, bytes_moved;
 };
 struct prune_ops {
-	/* Each snapshot with its reason to stay ("last 1", "keep all") or go. */
+	/* Each snapshot with its reason to stay ("last 1", "keep all") or
+	 * go. */
 	void (*snapshot)(void *arg, const char *client,
 	    const struct snapshot_record *r, bool keep, const char *reason);
 	void *arg;
