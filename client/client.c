@@ -40,7 +40,7 @@ static void emit_warning(void *arg, const uint8_t *path, size_t size,
 	buf_release(&line);
 }
 
-void client_init(struct client *c)
+void client_prepare(struct client *c)
 {
 	memset(c, 0, sizeof(*c));
 	pthread_mutex_init(&c->link_lock, NULL);
@@ -243,6 +243,7 @@ int client_connect(struct client *c, struct err *e)
 	if (!c->server)
 		return err_set(e, ERR_USAGE, "no server: give -s, set "
 		    "BKCLIENT_SERVER or run bkclient init");
+	c->tried = true;
 	if (link_open(&l, &t, e) != 0)
 		return -1;
 	pthread_mutex_lock(&c->link_lock);

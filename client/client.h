@@ -44,6 +44,7 @@ struct client {
 	char *config_text;	/* owned; the options point into it */
 	char *key_default, *hosts_default;	/* owned */
 
+	bool tried;		/* client_connect() was called */
 	struct link *link;	/* set by client_connect() */
 	pthread_mutex_t link_lock;	/* guards: link, against the signal */
 	atomic_bool stop;	/* a signal asked us to end */
@@ -56,7 +57,7 @@ struct client {
  * main() does it but for signals; the exit status.  client_run.c.
  */
 int client_run(struct client *c, int argc, char **argv);
-void client_init(struct client *c);
+void client_prepare(struct client *c);
 void client_release(struct client *c);
 /* From the signal thread: everything is to end.  Wakes blocked calls. */
 void client_stop(struct client *c);

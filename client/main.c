@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	sigaddset(&w.signals, SIGTERM);
 	sigaddset(&w.signals, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &w.signals, NULL);
-	client_init(&c);
+	client_prepare(&c);
 	if (pthread_create(&thread, NULL, watch_signals, &w) != 0) {
 		fprintf(stderr, "bkclient: no thread for signals\n");
 		return 2;
