@@ -196,27 +196,32 @@ static int bench_run(struct owner *o, struct cmd_io *io,
  * ---- fail, replace --------------------------------------------------------
  */
 
-/* A path as the caller meant it, anything else (a UUID) as it is. */
-static char *member_word(const struct cmd_call *call, const char *word,
-    struct err *e)
+/* A UUID as it is; a path as its UUID if a member was last seen there, for the
+ * array does not know paths of members that are away.  malloc'd; NULL. */
+static char *member_word(struct owner *o, const struct cmd_call *call,
+    const char *word, struct err *e)
 {
-	unsigned char uuid[RAID_UUID_SIZE];
 	char *path = cmd_path(call, word, e);
+	const char *uuid;
+	char *out;
 
-	if (path && access(path, F_OK) != 0 && hex_get(uuid, sizeof(uuid),
-	    word) == 0) {
-		free(path);
-		path = strdup(word);
-		if (!path)
-			err_set(e, ERR_NO_MEMORY, "no memory for a path");
-	}
-	return path;
+	if (!path)
+		return NULL;
+	pthread_mutex_lock(&o->config_lock);
+	uuid = path_list_uuid(&o->state.members, path);
+	out = uuid ? strdup(uuid) : word[0] == '/' || strchr(word, '/') ?
+	    strdup(path) : strdup(word);
+	pthread_mutex_unlock(&o->config_lock);
+	free(path);
+	if (!out)
+		err_set(e, ERR_NO_MEMORY, "no memory for a path");
+	return out;
 }
 
 static int fail_run(struct owner *o, struct cmd_io *io,
     const struct cmd_call *call, struct err *e)
 {
-	char *member = member_word(call, call->words[0], e);
+	char *member = member_word(o, call, call->words[0], e);
 	int rc;
 
 	if (!member)
@@ -225,10 +230,11 @@ static int fail_run(struct owner *o, struct cmd_io *io,
 	if (rc == 0) {
 		owner_save_members(o);
 		out_text(io, "%s is set aside; bkserver array replace %s NEW "
-		    "puts another in its place\n", member, member);
+		    "puts another in its place\n", call->words[0],
+		    call->words[0]);
 		if (o->serving)
 			log_line(LOG_LEVEL_WARN, "member %s was set aside by "
-			    "hand", member);
+			    "hand", call->words[0]);
 	}
 	free(member);
 	return rc;
@@ -268,7 +274,7 @@ static int replace_run(struct owner *o, struct cmd_io *io,
     const struct cmd_call *call, struct err *e)
 {
 	const struct array_values *v = call->values;
-	char *old = member_word(call, call->words[0], e);
+	char *old = member_word(o, call, call->words[0], e);
 	char *fresh = old ? cmd_path(call, call->words[1], e) : NULL;
 	struct job *j;
 	bool joined;
@@ -277,7 +283,8 @@ static int replace_run(struct owner *o, struct cmd_io *io,
 	if (!fresh || begin_replace(o, call, old, fresh, e) != 0)
 		goto out;
 	owner_save_members(o);
-	out_text(io, "replacing %s by %s\n", old, fresh);
+	out_text(io, "replacing %s by %s\n", call->words[0],
+	    call->words[1]);
 	if (mend_start(o, &j, &joined, e) != 0)
 		goto out;
 	if (v->wait) {

@@ -134,7 +134,7 @@ static int recover_run(struct owner *none, struct cmd_io *io,
 {
 	const struct recover_values *v = call->values;
 	const struct owner_options opt = { .dir = call->globals.dir,
-	    .quiet = call->globals.quiet };
+	    .quiet = call->globals.quiet, .look_first = true };
 	struct err closing;
 	struct owner *o;
 	char *index = NULL;

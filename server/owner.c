@@ -13,8 +13,8 @@
  *
  *   A member's path that cannot be opened is tried again until wait_members has
  *   passed, if the `members` file says it is worth it; then the array is put
- *   together without it, degraded.  Read-only owners do not wait: they change
- *   nothing.
+ *   together without it, degraded.  Commands other than `serve` wait for 5 s
+ *   at most, and those that change nothing do not wait.
  */
 #include "server/owner.h"
 
@@ -39,6 +39,7 @@
 
 #define STOP_WAIT_MS 4000	/* for sessions to end by themselves */
 #define LOOK_AGAIN_MS 250	/* for late members */
+#define WAIT_ONE_SHOT_S 5	/* for them, by commands other than serve */
 
 /*
  * ---- warnings of the libraries --------------------------------------------
@@ -141,11 +142,21 @@ static int open_round(struct opening *op, const struct path_list *l,
 	return 0;
 }
 
+/* A command that runs for a moment does not wait as long as `serve`. */
+static uint64_t wait_ms(const struct owner *o)
+{
+	uint64_t s = o->state.config.wait_members_s;
+
+	if (o->read_only)
+		return 0;
+	return 1000 * (o->serving || s < WAIT_ONE_SHOT_S ? s :
+	    WAIT_ONE_SHOT_S);
+}
+
 static int open_members(struct owner *o, struct opening *op,
     const struct path_list *l, struct err *e)
 {
-	uint64_t until = clock_mono_ms() +
-	    (o->read_only ? 0 : o->state.config.wait_members_s * 1000);
+	uint64_t until = clock_mono_ms() + wait_ms(o);
 	bool late, said = false;
 
 	for (;;) {
@@ -198,10 +209,31 @@ static int member_paths(struct owner *o, const struct owner_options *opt,
 	return 0;
 }
 
+/* A member's line of the list; one that is away keeps the path it had. */
+static int list_member(struct owner *o, struct path_list *l,
+    const struct member_info *m, struct err *e)
+{
+	char uuid[STATE_UUID_TEXT];
+	const char *path = m->path;
+	size_t before = l->count;
+
+	hex_put(uuid, m->uuid, RAID_UUID_SIZE);
+	if (!path[0])
+		path = path_list_path(&o->state.members, uuid);
+	if (m->state == MEMBER_REMOVED || !path)
+		return 0;
+	if (path_list_add(l, o->state.dir, path, m->state != MEMBER_FAILED,
+	    e) != 0)
+		return -1;
+	if (l->count > before)
+		memcpy(l->uuid[before], uuid, sizeof(uuid));
+	return 0;
+}
+
 void owner_save_members(struct owner *o)
 {
 	struct member_info *m = calloc(RAID_MEMBERS_MAX, sizeof(*m));
-	struct path_list l = { .count = 0 };
+	struct path_list l;
 	struct err e;
 	int rc = 0;
 
@@ -209,12 +241,11 @@ void owner_save_members(struct owner *o)
 		free(m);
 		return;
 	}
+	l.count = 0;
 	pthread_mutex_lock(&o->config_lock);
 	for (size_t i = 0, n = array_members(o->array, m, RAID_MEMBERS_MAX);
 	    i < n && rc == 0; i++)
-		if (m[i].state != MEMBER_REMOVED && m[i].path[0])
-			rc = path_list_add(&l, o->state.dir, m[i].path,
-			    m[i].state != MEMBER_FAILED, &e);
+		rc = list_member(o, &l, &m[i], &e);
 	if (rc == 0)
 		rc = state_members_save(&o->state, &l, &e);
 	pthread_mutex_unlock(&o->config_lock);
@@ -228,30 +259,90 @@ void owner_save_members(struct owner *o)
  * ---- life -----------------------------------------------------------------
  */
 
+/* Takes the devices that `op` has opened. */
+static int put_together(struct owner *o, struct opening *op, bool read_only,
+    struct err *e)
+{
+	const struct array_open a = { .devs = op->devs,
+	    .dev_count = op->count, .read_only = read_only, .warn = &o->warn,
+	    .dev_open = owner_dev_open };
+	int rc = array_open(&o->array, &a, e);
+
+	memset(op, 0, sizeof(*op));
+	return rc;
+}
+
+static int too_many_away(struct owner *o, struct err *e)
+{
+	struct member_info *m = calloc(RAID_MEMBERS_MAX, sizeof(*m));
+	unsigned away = 0, all = 0;
+	struct array_info info;
+	size_t count;
+
+	if (!m)
+		return err_set(e, ERR_NO_MEMORY, "no memory for members");
+	array_info(o->array, &info);
+	count = array_members(o->array, m, RAID_MEMBERS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		all += m[i].state != MEMBER_REMOVED;
+		away += m[i].state == MEMBER_MISSING ||
+		    m[i].state == MEMBER_FAILED;
+	}
+	free(m);
+	if (away <= info.parity)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, "%u of %u members are away, and "
+	    "the parity is %u: nothing is written until some are back "
+	    "(status, snapshots and restore work with what is there)", away,
+	    all, info.parity);
+}
+
+/*
+ * With members missing, look first and write only then: an array that misses
+ * more than its parity must not go on alone, for what it knows would be less
+ * than what is stored.
+ */
+static int look_first(struct owner *o, struct opening *op,
+    const struct path_list *paths, struct err *e)
+{
+	struct err ignored;
+	bool late;
+	int rc;
+
+	if (put_together(o, op, true, e) != 0)
+		return -1;
+	rc = too_many_away(o, e);
+	(void)array_close(o->array, &ignored);
+	o->array = NULL;
+	if (rc != 0)
+		return -1;
+	return open_round(op, paths, false, &late, e);
+}
+
 static int open_array(struct owner *o, const struct owner_options *opt,
     struct err *e)
 {
-	struct path_list paths;
+	struct path_list *paths = calloc(1, sizeof(*paths));
 	struct opening *op = calloc(1, sizeof(*op));
-	struct array_open a = { .read_only = o->read_only,
-	    .warn = &o->warn, .dev_open = owner_dev_open };
 	int rc = -1;
 
-	paths.count = 0;
-	if (!op)
-		return err_set(e, ERR_NO_MEMORY, "no memory for members");
-	if (member_paths(o, opt, &paths, e) != 0)
-		goto out;
-	if (open_members(o, op, &paths, e) != 0) {
-		for (size_t i = 0; i < op->count; i++)
-			dev_close(op->devs[i]);
+	if (!op || !paths) {
+		err_set(e, ERR_NO_MEMORY, "no memory for members");
 		goto out;
 	}
-	a.devs = op->devs;
-	a.dev_count = op->count;
-	rc = array_open(&o->array, &a, e);
+	if (member_paths(o, opt, paths, e) != 0 ||
+	    open_members(o, op, paths, e) != 0)
+		goto out;
+	if (!o->read_only && (opt->look_first || op->count < paths->count) &&
+	    look_first(o, op, paths, e) != 0)
+		goto out;
+	rc = put_together(o, op, o->read_only, e);
 out:
-	path_list_release(&paths);
+	for (size_t i = 0; op && i < op->count; i++)
+		dev_close(op->devs[i]);
+	if (paths)
+		path_list_release(paths);
+	free(paths);
 	free(op);
 	return rc;
 }

@@ -55,6 +55,9 @@ struct owner_options {
 	const char *cwd;		/* for relative ones */
 	bool read_only, serving;
 	bool quiet;			/* no warnings on stderr */
+	/* Even if all paths can be opened, some members may not be among
+	 * them. */
+	bool look_first;
 };
 
 /*
@@ -63,6 +66,7 @@ struct owner_options {
  * owner_stop() (SIGHUP only in `serve`).
  *
  * ERR_BUSY: another process holds the state directory or a member.
+ * ERR_UNAVAILABLE: more members are away than the parity (not when read-only).
  */
 MUST_CHECK int owner_open(struct owner **out, const struct owner_options *o,
     struct err *e);

@@ -163,6 +163,8 @@ static int begin_once(struct relay_session *r, const char *dir, int *fd,
     struct err *e)
 {
 	const struct owner_options opt = { .dir = dir };
+	const struct owner_options only_read = { .dir = dir,
+	    .read_only = true };
 	int rc = find_owner(dir, fd, e);
 
 	if (rc < 0)
@@ -173,7 +175,10 @@ static int begin_once(struct relay_session *r, const char *dir, int *fd,
 		io_close(fd);
 		return passing(e) ? 0 : -1;
 	}
-	if (owner_open(&r->o, &opt, e) != 0)
+	rc = owner_open(&r->o, &opt, e);
+	if (rc != 0 && e->code == ERR_UNAVAILABLE)
+		rc = owner_open(&r->o, &only_read, e);
+	if (rc != 0)
 		return e->code == ERR_BUSY ? 0 : -1;
 	return serve_here(r, fd, e) == 0 ? 1 : -1;
 }

@@ -27,6 +27,22 @@ static uint64_t errors_of(const struct member_info *m)
 	return sum;
 }
 
+/* Where it was last seen, for one that is away. */
+static void fill_paths(struct owner *o, struct member_info *m, size_t count)
+{
+	char uuid[STATE_UUID_TEXT];
+	const char *path;
+
+	pthread_mutex_lock(&o->config_lock);
+	for (size_t i = 0; i < count; i++) {
+		hex_put(uuid, m[i].uuid, RAID_UUID_SIZE);
+		path = path_list_path(&o->state.members, uuid);
+		if (!m[i].path[0] && path)
+			snprintf(m[i].path, sizeof(m[i].path), "%s", path);
+	}
+	pthread_mutex_unlock(&o->config_lock);
+}
+
 static struct json_t *json_member(const struct member_info *m)
 {
 	char uuid[2 * RAID_UUID_SIZE + 1];
@@ -129,6 +145,7 @@ void report_array(struct owner *o, struct cmd_io *io, bool json)
 	array_check_members(o->array);
 	array_info(o->array, &info);
 	count = array_members(o->array, m, RAID_MEMBERS_MAX);
+	fill_paths(o, m, count);
 	if (json)
 		array_json(o, io, &info, m, count);
 	else

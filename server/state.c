@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/conf.h"
 #include "base/io.h"
+#include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -147,8 +148,25 @@ int path_list_add(struct path_list *l, const char *cwd, const char *path,
 		    RAID_MEMBERS_MAX);
 	}
 	l->paths[l->count] = full;
+	l->uuid[l->count][0] = '\0';
 	l->wait[l->count++] = wait;
 	return 0;
+}
+
+const char *path_list_path(const struct path_list *l, const char *uuid)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (strcmp(l->uuid[i], uuid) == 0)
+			return l->paths[i];
+	return NULL;
+}
+
+const char *path_list_uuid(const struct path_list *l, const char *path)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (l->uuid[i][0] && strcmp(l->paths[i], path) == 0)
+			return l->uuid[i];
+	return NULL;
 }
 
 void path_list_release(struct path_list *l)
@@ -158,19 +176,38 @@ void path_list_release(struct path_list *l)
 	l->count = 0;
 }
 
+/* "[-][UUID ]PATH" */
+static int member_parse(struct state *s, const char *line, struct err *e)
+{
+	bool wait = line[0] != '-';
+	const char *path = wait ? line : line + 1;
+	unsigned char uuid[RAID_UUID_SIZE];
+	char text[STATE_UUID_TEXT] = "";
+	size_t before = s->members.count;
+
+	if (strlen(path) > STATE_UUID_TEXT &&
+	    path[STATE_UUID_TEXT - 1] == ' ') {
+		memcpy(text, path, STATE_UUID_TEXT - 1);
+		if (hex_get(uuid, sizeof(uuid), text) == 0)
+			path += STATE_UUID_TEXT;
+		else
+			text[0] = '\0';
+	}
+	if (path_list_add(&s->members, s->dir, path, wait, e) != 0)
+		return -1;
+	if (s->members.count > before)
+		memcpy(s->members.uuid[before], text, sizeof(text));
+	return 0;
+}
+
 static int members_parse(struct state *s, char *text, struct err *e)
 {
 	char *line, *next = text;
 
-	while ((line = strsep(&next, "\n")) != NULL) {
-		bool wait = line[0] != '-';
-
-		if (line[0] == '\0' || line[0] == '#')
-			continue;
-		if (path_list_add(&s->members, s->dir, wait ? line : line + 1,
-		    wait, e) != 0)
+	while ((line = strsep(&next, "\n")) != NULL)
+		if (line[0] != '\0' && line[0] != '#' &&
+		    member_parse(s, line, e) != 0)
 			return -1;
-	}
 	return 0;
 }
 
@@ -193,40 +230,64 @@ out:
 	return rc;
 }
 
+static bool same_lists(const struct path_list *a, const struct path_list *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (strcmp(a->paths[i], b->paths[i]) != 0 ||
+		    strcmp(a->uuid[i], b->uuid[i]) != 0 ||
+		    a->wait[i] != b->wait[i])
+			return false;
+	return true;
+}
+
+static int members_write(struct state *s, const struct path_list *paths,
+    struct err *e)
+{
+	struct buf text;
+	int rc = -1;
+
+	buf_init(&text, MEMBERS_FILE_MAX);
+	for (size_t i = 0; i < paths->count; i++) {
+		const char *uuid = paths->uuid[i];
+
+		if (!paths->wait[i])
+			buf_u8(&text, '-');
+		buf_add(&text, uuid, strlen(uuid));
+		if (uuid[0])
+			buf_u8(&text, ' ');
+		buf_add(&text, paths->paths[i], strlen(paths->paths[i]));
+		buf_u8(&text, '\n');
+	}
+	if (buf_ok(&text, "members", e) == 0)
+		rc = io_file_replace(s->fd, "members", 0600, text.data,
+		    text.size, e);
+	buf_release(&text);
+	return rc;
+}
+
 int state_members_save(struct state *s, const struct path_list *paths,
     struct err *e)
 {
 	struct path_list copy = { .count = 0 };
-	struct buf text;
-	bool same = paths->count == s->members.count;
-	int rc = -1;
 
-	for (size_t i = 0; same && i < paths->count; i++)
-		same = strcmp(paths->paths[i], s->members.paths[i]) == 0 &&
-		    paths->wait[i] == s->members.wait[i];
-	if (same)
+	if (same_lists(paths, &s->members))
 		return 0;
-	buf_init(&text, MEMBERS_FILE_MAX);
 	for (size_t i = 0; i < paths->count; i++) {
 		if (path_list_add(&copy, NULL, paths->paths[i],
 		    paths->wait[i], e) != 0)
-			goto out;
-		if (!paths->wait[i])
-			buf_u8(&text, '-');
-		buf_add(&text, paths->paths[i], strlen(paths->paths[i]));
-		buf_u8(&text, '\n');
+			goto fail;
+		memcpy(copy.uuid[i], paths->uuid[i], STATE_UUID_TEXT);
 	}
-	if (buf_ok(&text, "members", e) != 0 || io_file_replace(s->fd,
-	    "members", 0600, text.data, text.size, e) != 0)
-		goto out;
+	if (members_write(s, paths, e) != 0)
+		goto fail;
 	path_list_release(&s->members);
 	s->members = copy;
-	copy.count = 0;
-	rc = 0;
-out:
+	return 0;
+fail:
 	path_list_release(&copy);
-	buf_release(&text);
-	return rc;
+	return -1;
 }
 
 static int dir_open(struct state *s, const char *dir, struct err *e)

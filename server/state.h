@@ -3,8 +3,8 @@
  *
  *   config     "key = value" lines written by people (and a first time by
  *              init and recover); rows in state.c, shown by docs/man
- *   members    paths of the members, one a line, kept by the owner; a '-'
- *              before the path: not waited for (failed or set aside)
+ *   members    where the members were last seen, kept by the owner: lines of
+ *              "UUID PATH" or PATH; a '-' in front: not waited for (failed)
  *   index/     the LMDB index, unless the config names another place
  *   control    the owner's socket
  *
@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #define STATE_DIR_DEFAULT "/var/lib/bkserver"
+#define STATE_UUID_TEXT (2 * RAID_UUID_SIZE + 1)
 #define STATE_CONFIG_MAX (64u << 10)	/* bytes of a config file */
 
 struct config {
@@ -45,6 +46,7 @@ struct config {
 struct path_list {
 	char *paths[RAID_MEMBERS_MAX];	/* owned */
 	bool wait[RAID_MEMBERS_MAX];	/* worth waiting for */
+	char uuid[RAID_MEMBERS_MAX][STATE_UUID_TEXT];	/* "" = not known */
 	size_t count;
 };
 
@@ -85,6 +87,9 @@ char *path_absolute(const char *cwd, const char *path, struct err *e);
  * again.  Relative paths are taken from `cwd`. */
 MUST_CHECK int path_list_add(struct path_list *l, const char *cwd,
     const char *path, bool wait, struct err *e);
+/* The path that this UUID had, or the UUID of this path; NULL. */
+const char *path_list_path(const struct path_list *l, const char *uuid);
+const char *path_list_uuid(const struct path_list *l, const char *path);
 void path_list_release(struct path_list *l);
 
 #endif

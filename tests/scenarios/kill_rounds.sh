@@ -10,16 +10,24 @@ client web1 --keep-last 2
 src=$tmp/src
 mkdir -p "$src/sub"
 for i in $(seq 80); do head -c 200000 /dev/urandom >"$src/sub/$i"; done
-want 0 push web1 "$src"
+timed_push()	# sets took_ms
+{
+	local from=${EPOCHREALTIME/[.,]/}
+	want 0 push web1 "$src"
+	took_ms=$(((${EPOCHREALTIME/[.,]/} - from) / 1000))
+}
+timed_push
 acked=$(tail -n 1 "$tmp/out")
 cp -a "$src" "$tmp/acked"
 
 for round in $(seq "$rounds"); do
-	for _ in 1 2 3; do
-		head -c 3000000 /dev/urandom >"$src/sub/$((RANDOM % 80))"
+	for _ in 1 2 3 4 5 6; do
+		head -c 4000000 /dev/urandom >"$src/sub/$((RANDOM % 80))"
 	done
 	who=$((RANDOM % 2))
-	delay=$(printf '0.%03d' $((RANDOM % 900)))
+	# Any moment of a push, and a little beyond its end.
+	delay_ms=$((RANDOM % (took_ms + took_ms / 4 + 20)))
+	delay=$((delay_ms / 1000)).$(printf '%03d' $((delay_ms % 1000)))
 	push web1 "$src" >"$tmp/push.out" 2>&1 </dev/null &
 	pusher=$!
 	children=("$pusher")
@@ -43,7 +51,7 @@ for round in $(seq "$rounds"); do
 	rm -rf "$tmp/back"
 	want 0 restore web1 "$acked:$src" --to "$tmp/back"
 	same "$tmp/acked" "$tmp/back"
-	want 0 push web1 "$src"
+	timed_push
 	acked=$(tail -n 1 "$tmp/out")
 	rm -rf "$tmp/acked" "$tmp/back"
 	cp -a "$src" "$tmp/acked"
