@@ -65,7 +65,8 @@ int rec_id_reserve_get(uint64_t *limit, const uint8_t *body, size_t size,
 
 /* ---- epochs ----------------------------------------------------------- */
 
-enum { EP_RUN = 8, EP_FIRST = 24, EP_SET = 32, EP_WHY = 40, EP_TIME = 48 };
+enum { EP_RUN = 8, EP_FIRST = 24, EP_SET = 32, EP_WHY = 40, EP_TIME = 48,
+	EP_ANSWERED = 56 };
 
 void rec_epoch_put(uint8_t out[static REC_EPOCH_SIZE],
     const struct rec_epoch *p)
@@ -77,6 +78,7 @@ void rec_epoch_put(uint8_t out[static REC_EPOCH_SIZE],
 	le64_put(out + EP_SET, p->set);
 	out[EP_WHY] = (uint8_t)p->why;
 	le64_put(out + EP_TIME, (uint64_t)p->time_s);
+	le64_put(out + EP_ANSWERED, p->answered);
 }
 
 int rec_epoch_get(struct rec_epoch *p, const uint8_t *body, size_t size,
@@ -94,6 +96,7 @@ int rec_epoch_get(struct rec_epoch *p, const uint8_t *body, size_t size,
 	p->set = le64_get(body + EP_SET);
 	p->why = (enum epoch_why)body[EP_WHY];
 	p->time_s = (int64_t)le64_get(body + EP_TIME);
+	p->answered = le64_get(body + EP_ANSWERED);
 	return 0;
 }
 

@@ -83,9 +83,13 @@ enum epoch_why {
  * 40  why        1   enum epoch_why
  * 41  reserved   7
  * 48  time       8   seconds since 1970, for people
- * 56  end
+ * 56  answered   8   bit i: member i showed its log when the epoch began
+ * 64  end
+ *
+ * The event is above every event that any member showed at the opening, also
+ * on branches that were then dropped.
  */
-#define REC_EPOCH_SIZE 56
+#define REC_EPOCH_SIZE 64
 
 struct rec_epoch {
 	uint64_t event;
@@ -94,6 +98,7 @@ struct rec_epoch {
 	uint64_t set;
 	enum epoch_why why;
 	int64_t time_s;
+	uint64_t answered;
 };
 
 void rec_epoch_put(uint8_t out[static REC_EPOCH_SIZE],

@@ -63,6 +63,8 @@ struct log {
 	uint64_t checkpoint_blocks;
 	uint64_t flush;			/* the last whole one */
 	struct history history;
+	uint64_t event_seen;	/* the highest on any branch when loaded */
+	uint64_t answering;	/* members that showed any block of a log */
 	bool clean, damaged_tail;
 	bool started;			/* log_start or log_create went well */
 	struct err dead;		/* code != 0: no more writes */

@@ -9,7 +9,13 @@
  *
  *   - an epoch of opening in which nothing else was written; or
  *   - an epoch one of whose members is present, answers, and does not hold its
- *     first flush: an ack needs all members of the epoch.
+ *     first flush: an ack needs all members of the epoch; or
+ *   - an epoch of which Y has a witness: a member of it that is away now, but
+ *     showed its log when a later epoch of Y began (a higher event, and a flush
+ *     after its own block, so that all its members hold it).  Had the member
+ *     held an ack of X then, that opening would not have left X out; and had it
+ *     gone over to X since, X would bear a higher event, for an event is above
+ *     all that any member showed.
  *
  * An epoch of change is itself the ack of the flush before it (the member that
  * did not hold that flush has left), so its own block counts as content.
@@ -54,6 +60,7 @@ struct loading {
 	struct branch *branches[BRANCHES_MAX];
 	size_t count;
 	uint64_t answering;	/* members that hold any block at all */
+	uint64_t event_seen;	/* the highest of any block */
 };
 
 /* ---- one pass over one branch ----------------------------------------- */
@@ -251,6 +258,8 @@ static int branch_walk(struct loading *g, struct branch *b, struct err *e)
 	while (rc == 0 && (rc = pass_step(&p, e)) == 1) {
 		rc = scan_forks(g, b, &p.w, e);
 		g->answering |= p.w.holders;
+		if (p.w.block.event > g->event_seen)
+			g->event_seen = p.w.block.event;
 		lacking |= ~p.w.holders;
 		if (!p.whole)
 			continue;
@@ -319,15 +328,36 @@ static bool never_acked(const struct loading *g, const struct branch *x,
 	return false;
 }
 
+/* Has Y, after its epoch j, a witness that nothing of the epoch `p` was acked?
+ */
+static bool has_witness(const struct branch *y, int j,
+    const struct rec_epoch *p)
+{
+	for (size_t q = (size_t)(j + 1); q < y->history.count; q++) {
+		const struct rec_epoch *w = &y->history.at[q];
+
+		if (w->event > p->event && (w->answered & p->set) != 0 &&
+		    history_end(&y->history, q, y->flush) > w->first)
+			return true;
+	}
+	return false;
+}
+
 struct excess {
 	uint64_t flushes;
 	bool acked;		/* something in it may have been acked */
 };
 
+struct parting {
+	const struct branch *x, *y;
+	int j;			/* Y's last epoch in common */
+};
+
 /* Epoch i of X, from flush `from` on, is not in Y. */
-static void excess_epoch(const struct loading *g, const struct branch *x,
+static void excess_epoch(const struct loading *g, const struct parting *d,
     size_t i, uint64_t from, struct excess *out)
 {
+	const struct branch *x = d->x;
 	const struct rec_epoch *p = &x->history.at[i];
 	uint64_t end = history_end(&x->history, i, x->flush);
 
@@ -336,7 +366,8 @@ static void excess_epoch(const struct loading *g, const struct branch *x,
 	out->flushes += end - from + 1;
 	if (from == p->first && p->why == EPOCH_OPEN)
 		from++;
-	if (from <= end && !never_acked(g, x, p->set, from))
+	if (from <= end && !never_acked(g, x, p->set, from) &&
+	    !has_witness(d->y, d->j, p))
 		out->acked = true;
 }
 
@@ -344,13 +375,13 @@ static struct excess excess_over(const struct loading *g,
     const struct branch *x, const struct branch *y)
 {
 	const struct history *hx = &x->history, *hy = &y->history;
+	struct parting d = { .x = x, .y = y, .j = -1 };
 	struct excess out = { .flushes = 0 };
 	size_t i = hx->count;
-	int j = -1;
 
-	while (i > 0 && j < 0)
-		j = history_find(hy, hx->at[--i].run);
-	if (j < 0) {
+	while (i > 0 && d.j < 0)
+		d.j = history_find(hy, hx->at[--i].run);
+	if (d.j < 0) {
 		/* Older than the history reaches: taken for an ancestor. */
 		if (hy->cut && last_epoch(x)->event < hy->at[0].event)
 			return out;
@@ -358,9 +389,10 @@ static struct excess excess_over(const struct loading *g,
 		out.acked = true;
 		return out;
 	}
-	excess_epoch(g, x, i, history_end(hy, (size_t)j, y->flush) + 1, &out);
+	excess_epoch(g, &d, i, history_end(hy, (size_t)d.j, y->flush) + 1,
+	    &out);
 	for (size_t k = i + 1; k < hx->count; k++)
-		excess_epoch(g, x, k, hx->at[k].first, &out);
+		excess_epoch(g, &d, k, hx->at[k].first, &out);
 	return out;
 }
 
@@ -590,6 +622,8 @@ static int log_adopt(struct log *l, const struct loading *g,
 	l->before = b->before;
 	l->checkpoint_blocks = b->checkpoint_blocks;
 	l->complete = ~b->missing;
+	l->event_seen = g->event_seen;
+	l->answering = g->answering;
 	if (branch_replay(l, g, b, r, e) != 0 ||
 	    table_apply(l->host, r, e) != 0)
 		return -1;

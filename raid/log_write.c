@@ -421,10 +421,15 @@ static int append_once(struct log *l, const struct batch *b, bool *lost,
 static int epoch_new(const struct log *l, struct rec_epoch *p,
     enum epoch_why why, struct err *e)
 {
+	uint64_t event = l->history.count ? log_epoch(l)->event : 0;
+	uint64_t set = log_set_now(l);
+
 	*p = (struct rec_epoch){
-		.event = l->history.count ? log_epoch(l)->event + 1 : 1,
-		.first = l->flush + 1, .set = log_set_now(l), .why = why,
+		.event = (event > l->event_seen ? event : l->event_seen) + 1,
+		.first = l->flush + 1, .set = set, .why = why,
 		.time_s = clock_real_s(),
+		.answered = set & (why == EPOCH_OPEN ? l->answering :
+		    log_epoch(l)->set),
 	};
 	return random_bytes(p->run, sizeof(p->run), e);
 }

@@ -117,7 +117,7 @@ static int open_devs(struct rig *r, struct dev **devs, size_t count,
 	r->host.member_failed = failed;
 	r->host.dump = dump;
 	r->host.write_roots = write_roots;
-	if (assemble(&r->as, devs, count, 200, &r->warn, e) != 0)
+	if (assemble(&r->as, devs, count, RIG_CALL_MS, &r->warn, e) != 0)
 		return -1;
 	assembly_host(r->as, &r->host);
 	if (log_load(&r->log, &r->host, replay, &r->pos, &r->warn, e) != 0)

@@ -76,9 +76,10 @@ START_TEST(epochs_go_there_and_back)
 		7, 7, 7, 7, 7, 7, 7, 7, 2, 0, 0, 0, 0, 0, 0, 0,
 		5, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		4, 0, 0, 0, 0, 0, 0, 0,
 	};
 	struct rec_epoch p = { .event = 1, .first = 2, .set = 5,
-		.why = EPOCH_CHANGE, .time_s = -1 }, got;
+		.why = EPOCH_CHANGE, .time_s = -1, .answered = 4 }, got;
 	uint8_t raw[REC_EPOCH_SIZE];
 	struct err e;
 
@@ -88,6 +89,7 @@ START_TEST(epochs_go_there_and_back)
 	ck_assert_int_eq(rec_epoch_get(&got, raw, sizeof(raw), &e), 0);
 	ck_assert_int_eq(got.time_s, -1);
 	ck_assert_uint_eq(got.set, 5);
+	ck_assert_uint_eq(got.answered, 4);
 	for (size_t n = 0; n < sizeof(raw); n++)
 		ck_assert_int_eq(rec_epoch_get(&got, raw, n, &e), -1);
 	raw[40] = 3;
