@@ -106,7 +106,7 @@ struct array {
 	atomic_ullong unflushed;
 };
 
-/* ---- array.c ---------------------------------------------------------- */
+/* ---- array.c --------------------------------------------------------- */
 
 /* One at a time composes, logs and applies.  Takes and leaves the state lock.
  * ERR_IO and so on when the array is stopped (then it is not entered). */
@@ -120,8 +120,9 @@ void array_stop_locked(struct array *a, const struct err *why);
 /* 0, or -1 and why it stopped.  With the state lock held. */
 MUST_CHECK int array_running_locked(struct array *a, struct err *e);
 
-/* A member is not to be trusted any more: changes its state, keeps new stripes
- * from it, has its open segments sealed.  With the state lock held. */
+/* A member is not to be trusted any more: changes its state (one that is being
+ * replaced becomes FAILED), keeps new stripes from it, has its open segments
+ * sealed.  With the state lock held. */
 void array_member_lost_locked(struct array *a, unsigned index,
     enum member_state state);
 /* The log's view of the same; takes the state lock. */
@@ -161,7 +162,7 @@ unsigned array_slots_away(struct array *a, const struct seg_state *s);
 /* Below the parity of the array. */
 bool array_seg_reduced(struct array *a, const struct seg_state *s);
 
-/* ---- leases (segment.c) ------------------------------------------------- */
+/* ---- leases (segment.c) ---------------------------------------------- */
 
 /* False: freed or unknown.  Waits while someone holds it exclusively.  With
  * `rows` durable rows and the slots as they are now in *out. */

@@ -38,7 +38,7 @@ static uint64_t still_to_come(struct array *a, const struct member *m)
 	for (size_t i = 0; i < a->as->member_count; i++) {
 		const struct member *old = a->as->members[i];
 
-		if (old->state == MEMBER_REPLACING && memcmp(old->replaced_by,
+		if (old->state != MEMBER_REMOVED && memcmp(old->replaced_by,
 		    m->uuid, RAID_UUID_SIZE) == 0)
 			sum += a->alloc.m[i].used - a->log_extents[i];
 	}
@@ -89,8 +89,11 @@ void array_member_lost_locked(struct array *a, unsigned index,
 {
 	struct member *m = a->as->members[index];
 
-	if (m->state != MEMBER_ACTIVE)
+	if (!member_present(m))
 		return;
+	/* One that is being replaced is not waited for. */
+	if (m->state == MEMBER_REPLACING)
+		state = MEMBER_FAILED;
 	m->state = state;
 	a->members_changed = true;
 	for (struct open_seg *os = a->opens; os; os = os->next)
@@ -114,7 +117,7 @@ static void member_lost(struct array *a, unsigned index,
 	bool news;
 
 	pthread_mutex_lock(&a->lock);
-	news = m->state == MEMBER_ACTIVE && !a->dead;
+	news = member_present(m) && !a->dead;
 	array_member_lost_locked(a, index, state);
 	pthread_mutex_unlock(&a->lock);
 	if (!news)
@@ -239,7 +242,7 @@ int array_fail(struct array *a, const char *name, struct err *e)
 		rc = err_set(e, ERR_NOT_FOUND, "%s is no member", name);
 	else if (m->state == MEMBER_MISSING)
 		m->state = MEMBER_FAILED;
-	else if (m->state == MEMBER_ACTIVE)
+	else if (member_present(m))
 		rc = fail_check(a, m, e);
 	if (rc == 0) {
 		array_member_lost_locked(a, m->index, MEMBER_FAILED);

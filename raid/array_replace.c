@@ -38,9 +38,7 @@ static int old_check(struct array *a, const char *old, const struct dev *dev,
 
 	if (!m)
 		return err_set(e, ERR_NOT_FOUND, "%s is no member", old);
-	if (m->state != MEMBER_REPLACING)
-		return 0;
-	new = member_by_uuid(a, m->replaced_by);
+	new = member_by_uuid(a, m->replaced_by);	/* zero: nobody's */
 	if (new && new->path && strcmp(new->path, dev->name) == 0)
 		return 1;
 	if (new && member_writable(new))
@@ -109,7 +107,8 @@ static int pair_locked(struct array *a, struct member *old, struct dev *dev,
 		return -1;
 	}
 	/* Keeps new stripes from it, and has its open segments sealed. */
-	array_member_lost_locked(a, old->index, MEMBER_REPLACING);
+	if (old->state == MEMBER_ACTIVE)
+		array_member_lost_locked(a, old->index, MEMBER_FAILED);
 	old->state = MEMBER_REPLACING;
 	memcpy(old->replaced_by, new->uuid, RAID_UUID_SIZE);
 	a->members_changed = false;	/* log_join writes the epoch */

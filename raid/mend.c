@@ -142,7 +142,10 @@ static bool seg_wants(struct array *a, const struct seg *s)
 /* A replaced member that nothing is left on. */
 static bool member_empty(struct array *a, const struct member *m)
 {
-	if (m->state != MEMBER_REPLACING)
+	static const uint8_t nobody[RAID_UUID_SIZE];
+
+	if (m->state == MEMBER_REMOVED ||
+	    memcmp(m->replaced_by, nobody, sizeof(nobody)) == 0)
 		return false;
 	for (size_t i = 0; i < a->map.count; i++)
 		if (in_segment(&a->map.segs[i]->s, m->index))

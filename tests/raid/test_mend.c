@@ -223,6 +223,26 @@ START_TEST(replaces_a_member_that_is_gone)
 }
 END_TEST
 
+START_TEST(the_old_member_dies_while_it_is_replaced)
+{
+	struct bed *r = bed_new_shape(_i);
+	unsigned new = sim_add(r->sim, BED_DISK);
+	struct scan_report rep;
+
+	bed_fill(r, 2, 8, 400000);
+	replace(r, 0, new);
+	sim_drop(r->sim, 0);
+	bed_fill(r, 1, 8, 200000);
+	ck_assert_int_eq(state(r, 0), MEMBER_FAILED);
+	bed_check(r);
+	rep = bed_mend(r);
+	ck_assert_uint_eq(rep.stripes_lost, 0);
+	ck_assert_int_eq(state(r, 0), MEMBER_REMOVED);
+	check_losing_active(r);
+	bed_free(r);
+}
+END_TEST
+
 START_TEST(a_latent_error_elsewhere_does_not_stop_a_replacement)
 {
 	struct bed *r = bed_new(4, 1, BED_DISK);
@@ -470,6 +490,8 @@ Suite *raid_mend_suite(void)
 	tcase_add_loop_test(t, replaces_a_member_that_is_there, 0,
 	    BED_SHAPES);
 	tcase_add_loop_test(t, replaces_a_member_that_is_gone, 0, BED_SHAPES);
+	tcase_add_loop_test(t, the_old_member_dies_while_it_is_replaced, 0,
+	    BED_SHAPES);
 	tcase_add_test(t,
 	    a_latent_error_elsewhere_does_not_stop_a_replacement);
 	tcase_add_loop_test(t, a_replacement_is_resumed_after_a_crash, 0, 6);
