@@ -59,7 +59,8 @@ struct init {
 	struct cmd_io *io;
 	struct path_list paths;
 	bool made[RAID_MEMBERS_MAX];
-	uint64_t largest;
+	uint64_t sizes[RAID_MEMBERS_MAX], largest;
+	bool shared;		/* two members on one disk */
 };
 
 static int check_options(const struct init_values *v, int members,
@@ -116,23 +117,30 @@ static int open_all(const struct path_list *paths, struct dev **devs,
 	return 0;
 }
 
-/* One line per member; a note for those that would fail together. */
-static void say_members(struct init *in, struct dev *const *devs)
+/* Remember what is to be said once all went well. */
+static void note_members(struct init *in, struct dev *const *devs)
 {
-	char size[16];
-	bool shared = false;
-
 	for (size_t i = 0; i < in->paths.count; i++) {
-		str_bytes_human(size, devs[i]->size);
-		out_text(in->io, "member %zu  %-10s %s%s\n", i, size,
-		    in->paths.paths[i], in->made[i] ? " (made)" : "");
+		in->sizes[i] = devs[i]->size;
 		if (devs[i]->size > in->largest)
 			in->largest = devs[i]->size;
 		for (size_t k = 0; k < i; k++)
-			shared = shared || (devs[i]->disk &&
+			in->shared = in->shared || (devs[i]->disk &&
 			    devs[i]->disk == devs[k]->disk);
 	}
-	if (shared)
+}
+
+/* One line per member; a note for those that would fail together. */
+static void say_members(const struct init *in)
+{
+	char size[16];
+
+	for (size_t i = 0; i < in->paths.count; i++) {
+		str_bytes_human(size, in->sizes[i]);
+		out_text(in->io, "member %zu  %-10s %s%s\n", i, size,
+		    in->paths.paths[i], in->made[i] ? " (made)" : "");
+	}
+	if (in->shared)
 		out_text(in->io, "note: some members are on one and the same "
 		    "disk: if it fails, they fail together\n");
 }
@@ -147,7 +155,7 @@ static int create_array(struct init *in, struct err *e)
 
 	if (open_all(&in->paths, devs, e) != 0)
 		return -1;
-	say_members(in, devs);
+	note_members(in, devs);
 	return array_create(&c, e);
 }
 
@@ -183,6 +191,7 @@ static int create_store(struct init *in, struct err *e)
 		return -1;
 	if (ssh_key_generate_text(&key, e) == 0 &&
 	    store_create(a, key, e) == 0) {
+		say_members(in);
 		say_space(in, a);
 		rc = 0;
 	}

@@ -19,13 +19,13 @@ memory_peak "$server_pid" "$tmp/peak-server" &
 children+=("$!")
 
 step "push 8 GiB of holes and $mib MiB of noise"
-push web1 "$src" >"$tmp/out" 2>&1 </dev/null &
+bkc_exec web1 push "$src" >"$tmp/out" 2>&1 </dev/null &
 pid=$!
 memory_peak "$pid" "$tmp/peak-push" &
 children+=("$!")
 wait "$pid" || die "push failed"
 step "restore"
-restore web1 "latest:$src" --to "$tmp/back" >"$tmp/out" 2>&1 </dev/null &
+bkc_exec web1 restore "latest:$src" --to "$tmp/back" >"$tmp/out" 2>&1 </dev/null &
 pid=$!
 memory_peak "$pid" "$tmp/peak-restore" &
 children+=("$!")

@@ -28,7 +28,7 @@ for round in $(seq "$rounds"); do
 	# Any moment of a push, and a little beyond its end.
 	delay_ms=$((RANDOM % (took_ms + took_ms / 4 + 20)))
 	delay=$((delay_ms / 1000)).$(printf '%03d' $((delay_ms % 1000)))
-	push web1 "$src" >"$tmp/push.out" 2>&1 </dev/null &
+	bkc_exec web1 push "$src" >"$tmp/push.out" 2>&1 </dev/null &
 	pusher=$!
 	children=("$pusher")
 	sleep "$delay"

@@ -11,6 +11,7 @@
 #   bkc NAME ARG...       bkclient as that client
 #   same A B              fails unless the two trees are equal in all
 #   want STATUS CMD...    fails unless CMD ends with STATUS; output in $tmp/out
+#   bk_exec, bkc_exec     the same two, for the background: $! is their pid
 #   step TEXT, ok TEXT, die TEXT
 #   finish                prints "name: passed"
 #
@@ -114,6 +115,14 @@ one_sentence()
 }
 
 bk() { "$BK_BIN/bkserver" "$@"; }
+# For the background: $! is the program itself, not a shell around it.
+bk_exec() { exec "$BK_BIN/bkserver" "$@"; }
+bkc_exec()
+{
+	export XDG_CONFIG_HOME=$tmp/home-$1 XDG_CACHE_HOME=$tmp/home-$1/cache
+	shift
+	exec "$BK_BIN/bkclient" "$@"
+}
 
 # bkc NAME ARG...
 bkc()

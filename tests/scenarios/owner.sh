@@ -24,7 +24,7 @@ if command -v setpriv >/dev/null && [ "$(id -u)" = 0 ]; then
 fi
 
 step "work outlives its caller, and is followed by the next"
-bk array scrub >"$tmp/scrub.out" 2>&1 </dev/null &
+bk_exec array scrub >"$tmp/scrub.out" 2>&1 </dev/null &
 first=$!
 sleep 0.1
 kill -KILL "$first" 2>/dev/null
@@ -38,7 +38,7 @@ step "without a server: many commands at once take turns"
 server_stop
 pids=()
 for i in $(seq 8); do
-	bk snapshots --json >"$tmp/turn.$i" 2>&1 </dev/null &
+	bk_exec snapshots --json >"$tmp/turn.$i" 2>&1 </dev/null &
 	pids+=("$!")
 done
 children=("${pids[@]}")
@@ -52,7 +52,7 @@ for i in $(seq 8); do
 done
 pids=()
 for i in $(seq 4); do
-	bk client set web1 --keep-last "$i" >"$tmp/turn.$i" 2>&1 </dev/null &
+	bk_exec client set web1 --keep-last "$i" >"$tmp/turn.$i" 2>&1 </dev/null &
 	pids+=("$!")
 done
 children=("${pids[@]}")
@@ -62,7 +62,7 @@ done
 children=()
 
 step "a command that holds the array gives way to serve"
-bk verify --all >"$tmp/verify.out" 2>&1 </dev/null &
+bk_exec verify --all >"$tmp/verify.out" 2>&1 </dev/null &
 holder=$!
 children=("$holder")
 for _ in $(seq 50); do
@@ -77,7 +77,7 @@ children=()
 want 0 bk status
 step "a signal ends a command that holds the array, locks are free"
 server_stop
-bk verify --all >"$tmp/verify.out" 2>&1 </dev/null &
+bk_exec verify --all >"$tmp/verify.out" 2>&1 </dev/null &
 holder=$!
 children=("$holder")
 sleep 0.15

@@ -27,7 +27,7 @@ memory_peak "$server_pid" "$tmp/peak-server" &
 children+=("$!")
 
 step "push"
-push web1 "$src" >"$tmp/out" 2>&1 </dev/null &
+bkc_exec web1 push "$src" >"$tmp/out" 2>&1 </dev/null &
 pid=$!
 memory_peak "$pid" "$tmp/peak-push" &
 children+=("$!")
@@ -35,7 +35,7 @@ wait "$pid" || die "push failed"
 step "push again"
 want 0 push web1 "$src" --json
 step "restore"
-restore web1 "latest:$src" --to "$tmp/back" >"$tmp/out" 2>&1 </dev/null &
+bkc_exec web1 restore "latest:$src" --to "$tmp/back" >"$tmp/out" 2>&1 </dev/null &
 pid=$!
 memory_peak "$pid" "$tmp/peak-restore" &
 children+=("$!")

@@ -11,7 +11,7 @@ mkdir -p "$src"
 head -c 60M /dev/urandom >"$src/big"
 
 step "a first push, stopped in its midst"
-push web1 "$src" --limit-rate 4M >"$tmp/first.out" 2>&1 </dev/null &
+bkc_exec web1 push "$src" --limit-rate 4M >"$tmp/first.out" 2>&1 </dev/null &
 first=$!
 children=("$first")
 for _ in $(seq 100); do
@@ -50,7 +50,7 @@ want 0 restore web2 "latest:$src" --to "$tmp/back-stdio"
 same "$src" "$tmp/back-stdio"
 step "SIGTERM in the midst of a push: clean, and the next one works"
 head -c 40M /dev/urandom >"$src/more"
-push web1 "$src" --limit-rate 2M >"$tmp/first.out" 2>&1 </dev/null &
+bkc_exec web1 push "$src" --limit-rate 2M >"$tmp/first.out" 2>&1 </dev/null &
 children=("$!")
 sleep 2
 server_stop
