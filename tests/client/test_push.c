@@ -228,7 +228,7 @@ START_TEST(large_files_and_many_small_ones_come_back)
 {
 	big_file("big", 20 << 20, 1);
 	big_file("big too", (5 << 20) + 1, 2);
-	for (unsigned i = 0; i < 2000; i++) {
+	for (unsigned i = 0; i < 800; i++) {
 		char name[32];
 
 		(void)snprintf(name, sizeof(name), "d%u/f%u", i % 7, i);
@@ -242,7 +242,7 @@ END_TEST
 
 START_TEST(a_directory_of_a_hundred_thousand_files_comes_back)
 {
-	const unsigned count = getenv("BK_LONG") ? 100000 : 5000;
+	const unsigned count = getenv("BK_LONG") ? 100000 : 2500;
 	int dir;
 
 	make_dir(at(fx.src, "d"));
@@ -596,7 +596,7 @@ START_TEST(memory_stays_within_the_promise)
 	struct rusage u;
 
 	big_file("big", 64 << 20, 3);
-	for (unsigned i = 0; i < 3000; i++) {
+	for (unsigned i = 0; i < 1000; i++) {
 		char name[64];
 
 		(void)snprintf(name, sizeof(name), "d/%u", i);
