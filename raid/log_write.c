@@ -62,6 +62,7 @@ struct writer {
 	uint64_t flush;
 	uint16_t kind;		/* LOG_CHECKPOINT or 0 */
 	bool first;		/* no block was sealed yet */
+	const char *site;	/* name of its flush */
 	struct iobuf *buf;
 	uint64_t buf_seq;	/* of its first block */
 	size_t buf_cap, cap_next;	/* blocks */
@@ -286,8 +287,7 @@ static int writer_end(struct writer *w, struct err *e)
 	writer_seal(w, LOG_END);
 	if (writer_drain(w, e) != 0)
 		return -1;
-	if (!flush_site(w->kind ? "log.checkpoint" :
-	    w->epoch ? "log.epoch" : "log.append"))
+	if (!flush_site(w->site))
 		return 0;
 	return run_set(w, &like, e);
 }
@@ -396,6 +396,7 @@ static int append_once(struct log *l, const struct batch *b, bool *lost,
 		.seq = l->seq, .before = l->before,
 		.epoch = b->epoch ? b->epoch : log_epoch(l),
 		.flush = l->flush + 1, .first = true,
+		.site = b->epoch ? "log.epoch" : "log.append",
 		.cap_next = blocks_for(b),
 	};
 	int rc;
@@ -543,6 +544,7 @@ int log_fold_locked(struct log *l, struct err *e)
 	struct writer w = {
 		.host = l->host, .chain = &next, .epoch = log_epoch(l),
 		.flush = l->flush, .kind = LOG_CHECKPOINT, .first = true,
+		.site = "log.checkpoint",
 		.cap_next = WRITER_BLOCKS,
 	};
 	int rc;
@@ -610,15 +612,31 @@ int log_write_roots(struct log *l, struct err *e)
 
 /* ---- beginnings ------------------------------------------------------- */
 
-/* Locked.  Every writable member on the chosen chain, every slot naming it. */
+static void held_give(struct log *l)
+{
+	const struct log_host *h = l->host;
+
+	for (size_t i = 0; i < l->held_count; i++)
+		h->extent_give(h->arg, l->held[i].member, l->held[i].extent);
+	l->held_count = 0;
+}
+
+/* Locked.  Every writable member on the chosen chain, every slot naming it.
+ * L2: other generations that slots name are safe until then. */
 static int catch_up(struct log *l, struct err *e)
 {
 	struct log_root root;
+	int rc;
 
-	if ((log_set_now(l) & ~l->complete) != 0)
-		return log_fold_locked(l, e);
-	log_root_of(l, &root);
-	return l->host->write_roots(l->host->arg, &root, e);
+	if ((log_set_now(l) & ~l->complete) != 0) {
+		rc = log_fold_locked(l, e);
+	} else {
+		log_root_of(l, &root);
+		rc = l->host->write_roots(l->host->arg, &root, e);
+	}
+	if (rc == 0)
+		held_give(l);
+	return rc;
 }
 
 int log_start(struct log *l, struct err *e)
