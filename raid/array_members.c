@@ -140,7 +140,12 @@ void array_member_failed(void *arg, unsigned member, const struct err *why)
 
 void array_members_look(struct array *a)
 {
-	for (unsigned i = 0; i < a->as->member_count; i++) {
+	size_t count;
+
+	pthread_mutex_lock(&a->lock);
+	count = a->as->member_count;
+	pthread_mutex_unlock(&a->lock);
+	for (unsigned i = 0; i < count; i++) {
 		const struct member *m = a->as->members[i];
 		enum dev_seen seen = m->io ? member_look(m) : DEV_SAME;
 
@@ -408,7 +413,7 @@ const char *array_error_name(size_t kind)
 static uint64_t free_bytes_locked(struct array *a)
 {
 	const struct open_seg *os = a->current[SEG_DATA];
-	uint64_t bytes = os ? open_seg_room(a, os) : 0;
+	uint64_t bytes = os ? os->room : 0;
 	struct alloc_room r;
 
 	if (os)

@@ -124,10 +124,12 @@ static int join(struct array *a, struct member *old, struct dev *dev,
 	struct member *new;
 	int rc;
 
+	log_hold(a->log);	/* it looks at the table without our lock */
 	pthread_mutex_lock(&a->lock);
 	was = old->state;
 	rc = pair_locked(a, old, dev, &new, e);
 	pthread_mutex_unlock(&a->lock);
+	log_let_go(a->log);
 	if (rc != 0)
 		return -1;
 	rc = log_join(a->log, new->index, e);

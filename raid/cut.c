@@ -277,6 +277,7 @@ void array_cut_end(struct array_cut *c)
 		it->used_bytes = os->used_bytes;
 		it->frame_bytes = os->frame_bytes;
 		os->took = false;
+		os->room = open_seg_room(a, os);
 		os->reserved = 0;
 	}
 	a->cut_no++;

@@ -294,6 +294,7 @@ static struct open_seg *open_seg_link(struct array *a, struct seg *s)
 	os->row = s->s.rows;
 	os->used_bytes = s->s.used_bytes;
 	os->frame_bytes = s->s.frame_bytes;
+	os->room = open_seg_room(a, os);
 	os->next = a->opens;
 	a->opens = os;
 	s->open = os;
@@ -467,6 +468,7 @@ int array_append(struct array *a, enum seg_class class, const void *data,
 	pthread_mutex_lock(&a->lock);
 	os->busy = false;
 	os->took = true;
+	os->room = open_seg_room(a, os);
 	if (rc == 0) {
 		os->reserved += reserve;
 		os->frame_bytes += size;

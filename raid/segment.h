@@ -36,6 +36,7 @@ struct open_seg {
 	struct stripe *stripe;	/* being filled; NULL before its first byte */
 	uint32_t row;		/* of that stripe, or of the next */
 	uint64_t used_bytes, frame_bytes;	/* with what is not durable */
+	uint64_t room;		/* open_seg_room(), for those who only look */
 	size_t reserved;	/* bytes kept for the table of the next cut */
 	unsigned pending;	/* stripes queued or being written */
 	bool busy;		/* an append is copying */
@@ -52,7 +53,8 @@ size_t stripe_room(const struct open_seg *os, uint32_t row,
     const struct array *a);
 /* Largest strip length there; 0 = the segment ends. */
 uint8_t stripe_units_max(const struct array *a, uint32_t row);
-/* Bytes that still fit into the segment. */
+/* Bytes that still fit into the segment.  For the thread that appends or cuts;
+ * others read os->room, under the state lock. */
 uint64_t open_seg_room(const struct array *a, const struct open_seg *os);
 /* The shortest strip that holds `fill` bytes on k data strips. */
 uint8_t stripe_units(size_t fill, unsigned k);

@@ -202,7 +202,8 @@ int bed_try_flush(struct bed *r, bool seal, struct flush_result *result,
 	if (array_flush(r->a, c, result, e) != 0)
 		return -1;
 	for (size_t i = 0; i < r->count; i++)
-		r->frames[i].flushed = true;
+		if (!r->frames[i].flushed)	/* others may be reading it */
+			r->frames[i].flushed = true;
 	return 0;
 }
 
