@@ -260,6 +260,10 @@ static void explore(struct run *r,
 		p.images_max = p.cuts_max = p.second_max = 0;
 		p.second_one_in = 200;
 	}
+	if (crash_wide()) {
+		p.samples = 2;
+		p.images_max = p.cuts_max = 0;
+	}
 	sim_record_end(model_disks(r->m));
 	ok(r, crash_explore(&p, model_disks(r->m), &stats, &e), &e);
 	printf("%s: %llu cuts, %llu images; %llu second cuts, %llu images\n",
@@ -414,6 +418,77 @@ START_TEST(a_member_that_returns_is_brought_up)	/* _i: the shape */
 }
 END_TEST
 
+/* ---- healing ---------------------------------------------------------- */
+
+static void scrub(struct run *r, struct array *a, bool heal,
+    struct scan_report *out)
+{
+	static const struct scan_ops none = { 0 };
+	struct job_ctl ctl = { 0 };
+	struct err e = { 0 };
+
+	*out = (struct scan_report){ 0 };
+	ok(r, array_scrub(a, heal, &none, out, &ctl, &e), &e);
+}
+
+/* The segments alone: nothing else is flushed then. */
+static void scan(struct run *r, struct array *a, struct scan_report *out)
+{
+	static const struct scan_ops none = { 0 };
+	struct job_ctl ctl = { 0 };
+	struct err e = { 0 };
+	uint64_t ids[16];
+	size_t n = array_segments(a, 0, ids, 16);
+
+	*out = (struct scan_report){ 0 };
+	for (size_t i = 0; i < n; i++)
+		ok(r, array_scan_segment(a, ids[i], true, &none, out, &ctl,
+		    &e), &e);
+}
+
+/* Extents with strips and log of one disk, while the array is open. */
+static void damage(struct run *r)
+{
+	sim_garbage(model_disks(r->m), 1, 2u << 20, 8u << 20, r->seed);
+}
+
+/* _i: the shape, by a scan of the segments or by a scrub of all */
+START_TEST(what_was_healed_stays_healed)
+{
+	uint64_t others = 1;	/* disk 0, and with parity 2 also disk 2 */
+	struct scan_report report;
+	struct err e = { 0 };
+	struct array *a;
+	struct run r;
+
+	run_init(&r, "heal", _i % SHAPES, 0);
+	create(&r);
+	a = start(&r);
+	flush(&r, a, &large);
+	flush(&r, a, &meta);
+	flush(&r, a, &facts);
+	damage(&r);
+	if (_i < SHAPES)
+		scan(&r, a, &report);
+	else
+		scrub(&r, a, true, &report);
+	ck_assert_uint_gt(report.strips_healed, 0);
+	ck_assert_uint_eq(report.stripes_lost, 0);
+	array_abandon(a);
+	sim_power_cut_all_lost(model_disks(r.m));
+	if (_i < SHAPES)
+		others = 0;
+	else if (r.parity == 2)
+		others |= 4;
+	ok(&r, model_open(r.m, model_disks(r.m), others, &a, &e), &e);
+	ok(&r, model_check(r.m, a, 3, NULL, &e), &e);
+	scrub(&r, a, false, &report);
+	ck_assert_uint_eq(report.strips_bad, 0);
+	array_abandon(a);
+	model_free(r.m);
+}
+END_TEST
+
 /* ---- creation --------------------------------------------------------- */
 
 /* A second try, which may have to be told that what the first one left is to
@@ -508,6 +583,8 @@ Suite *raid_crash_suite(void)
 	tcase_add_loop_test(c, a_replacement_loses_nothing, 0, SHAPES);
 	tcase_add_loop_test(c, a_member_that_returns_is_brought_up, 0,
 	    SHAPES);
+	tcase_add_loop_test(c, what_was_healed_stays_healed, 0,
+	    2 * SHAPES);
 	tcase_add_loop_test(c, a_creation_is_whole_or_can_be_done_again, 0,
 	    SHAPES);
 	tcase_add_loop_test(c, seeded_interleavings_keep_the_promise, 0,

@@ -175,6 +175,11 @@ static void explore(struct run *r)
 		p.second_one_in = 40;
 		p.second_max = 12;
 	}
+	if (crash_wide()) {
+		p.samples = 2;
+		p.images_max = 10;
+		p.cuts_max = 0;
+	}
 	sim_record_end(store_model_disks(r->m));
 	ok(r, crash_explore(&p, store_model_disks(r->m), &stats, &e), &e);
 	printf("%s: %llu cuts, %llu images; %llu second cuts, %llu images\n",

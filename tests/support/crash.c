@@ -40,6 +40,11 @@ bool crash_long(void)
 	return getenv("BK_LONG") != NULL;
 }
 
+bool crash_wide(void)
+{
+	return getenv("BK_CRASH_WIDE") != NULL;
+}
+
 /* ---- images ----------------------------------------------------------- */
 
 static void cut_init(struct cut *c, const struct crash_plan *p,
@@ -160,10 +165,23 @@ static void image_last_torn(struct cut *c, unsigned disk, enum tear way)
 			tear(c, &m->kept[i], way);
 }
 
+/* Every write arrived, and none of them whole. */
+static void image_all_torn(struct cut *c, enum tear way)
+{
+	struct image *m;
+
+	image_all(c);
+	m = &c->images[c->count - 1];
+	for (size_t i = 0; i < m->count; i++)
+		tear(c, &m->kept[i], way);
+}
+
 static void images_fixed(struct cut *c)
 {
 	image_add(c);
 	image_all(c);
+	image_all_torn(c, TEAR_FIRST);
+	image_all_torn(c, TEAR_HOLES);
 	image_last_only(c, SIM_ALL_DISKS);
 	for (unsigned i = 0; i < c->disks; i++) {
 		if (!c->pending[i])

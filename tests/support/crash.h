@@ -14,7 +14,7 @@
  *   Always: all unflushed writes lost; all kept; each disk alone kept; each
  *   disk alone lost; the last write of each disk only, and of all disks; the
  *   last write of a disk torn (first half, second half, every other sector)
- *   with all else kept.
+ *   with all else kept; all writes torn.
  *   Exhaustive: every subset, when no more than CRASH_SUBSETS_MAX writes are
  *   unflushed.  A subset that an earlier cut with the same note has shown
  *   is not made again: only those that hold the newest write are.
@@ -78,5 +78,8 @@ MUST_CHECK int crash_explore_state(const struct crash_plan *p,
 uint64_t crash_seed(uint64_t otherwise);
 /* Is BK_LONG set? */
 bool crash_long(void);
+/* Is BK_CRASH_WIDE set: every cut, with the images that are always made and few
+ * seeded ones (what tests/flush_sites.sh needs)? */
+bool crash_wide(void);
 
 #endif

@@ -9,7 +9,7 @@
  *          store_model_push, _forget, _prune ... --> store_model_close -->
  *          store_model_check (of any image, with any index) --> _free
  *
- * The index of the store is copied after steps (store_model_keep_index), so that
+ * The index is copied after steps (store_model_keep_index), so that
  * a start can be given any of its states.
  *
  * Errors: those of the store, or ERR_CORRUPT with a sentence.
