@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/le.h"
 #include "base/wire.h"
+#include "tests/support/pace.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -99,7 +100,7 @@ START_TEST(messages_arrive_whole_and_in_order)
 }
 END_TEST
 
-#define BULK 300
+static unsigned bulk;		/* messages */
 
 static uint32_t bulk_size(uint32_t i)
 {
@@ -111,7 +112,7 @@ static void *send_bulk(void *arg)
 	uint8_t *body = malloc(1 << 20);
 	struct err e;
 
-	for (uint32_t i = 0; i < BULK; i++) {
+	for (uint32_t i = 0; i < bulk; i++) {
 		memset(body, (int)(i & 0xff), bulk_size(i));
 		if (wire_send(arg, 1, i, NULL, 0, body, bulk_size(i), &e) != 0)
 			break;
@@ -125,7 +126,7 @@ static void recv_bulk(struct wire *w)
 	struct wire_msg m;
 	struct err e;
 
-	for (uint32_t i = 0; i < BULK; i++) {
+	for (uint32_t i = 0; i < bulk; i++) {
 		ck_assert_int_eq(wire_recv(w, &m, &e), 0);
 		ck_assert_uint_eq(m.request, i);
 		ck_assert_uint_eq(m.size, bulk_size(i));
@@ -142,6 +143,7 @@ START_TEST(much_passes_in_both_directions_at_once)
 	uint64_t sent, received;
 	struct err e;
 
+	bulk = pace_work(300);
 	pair_open(&p, NULL, NULL);
 	pthread_create(&t[0], NULL, send_bulk, p.a);
 	pthread_create(&t[1], NULL, send_bulk, p.b);
@@ -174,9 +176,24 @@ static void *flood(void *arg)
 	return NULL;
 }
 
+/* The count once it has not changed for a while. */
+static unsigned settled(const struct flood *f)
+{
+	unsigned before, now = UINT32_MAX;
+
+	do {
+		before = now;
+		usleep(150000 * pace());
+		now = __atomic_load_n(&f->count, __ATOMIC_RELAXED);
+	} while (now != before);
+	return now;
+}
+
 START_TEST(a_peer_that_does_not_receive_blocks_the_sender_only)
 {
-	struct wire_options fast = { .ping_ms = 100, .dead_ms = 1000 };
+	struct wire_options fast = {
+		.ping_ms = 100 * pace(), .dead_ms = 1000 * pace(),
+	};
 	struct flood f = { 0 };
 	struct wire_msg m;
 	struct pair p;
@@ -187,10 +204,9 @@ START_TEST(a_peer_that_does_not_receive_blocks_the_sender_only)
 	pair_open(&p, &fast, &fast);
 	f.w = p.a;
 	pthread_create(&t, NULL, flood, &f);
-	usleep(300000);
-	before = __atomic_load_n(&f.count, __ATOMIC_RELAXED);
+	before = settled(&f);
 	ck_assert_uint_le(before, 12);	/* two queues of 4 MiB and stages */
-	usleep(1500000);	/* longer than dead_ms: nobody is dead */
+	usleep(1300000 * pace());	/* more than dead_ms: nobody is dead */
 	ck_assert_uint_eq(__atomic_load_n(&f.count, __ATOMIC_RELAXED), before);
 	for (int i = 0; i < 40; i++) {
 		ck_assert_msg(wire_recv(p.b, &m, &e) == 0, "%s", e.text);
@@ -206,15 +222,17 @@ END_TEST
 
 START_TEST(a_long_silence_is_healthy_while_pings_are_answered)
 {
-	struct wire_options fast = { .ping_ms = 50, .dead_ms = 200 };
+	struct wire_options fast = {
+		.ping_ms = 50 * pace(), .dead_ms = 500 * pace(),
+	};
 	struct wire_msg m;
 	struct pair p;
 	struct err e;
 
 	pair_open(&p, &fast, &fast);
-	ck_assert_int_eq(wire_recv_wait(p.a, &m, 900, &e), 0);
+	ck_assert_int_eq(wire_recv_wait(p.a, &m, 1300 * pace(), &e), 0);
 	ck_assert_int_eq(wire_send(p.b, 5, 5, NULL, 0, NULL, 0, &e), 0);
-	ck_assert_int_eq(wire_recv_wait(p.a, &m, 2000, &e), 1);
+	ck_assert_int_eq(wire_recv_wait(p.a, &m, 2000 * pace(), &e), 1);
 	wire_msg_release(&m);
 	pair_close(&p);
 }
@@ -232,7 +250,7 @@ START_TEST(a_silent_peer_is_given_up_after_the_stated_time)
 	ck_assert_int_eq(wire_recv(w, &m, &e), -1);
 	ck_assert_int_eq(e.code, ERR_TIMEOUT);
 	ck_assert_uint_ge(clock_mono_ms() - start, 300);
-	ck_assert_uint_lt(clock_mono_ms() - start, 3000);
+	ck_assert_uint_lt(clock_mono_ms() - start, 3000 * pace());
 	ck_assert_int_eq(wire_send(w, 1, 1, NULL, 0, NULL, 0, &e), -1);
 	ck_assert_int_eq(e.code, ERR_TIMEOUT);
 	wire_close(w);
@@ -328,7 +346,7 @@ START_TEST(a_flood_of_pings_costs_no_memory_and_is_answered)
 	struct wire *w;
 	int fd = half_open(&w, NULL);
 
-	for (int i = 0; i < 20000; i++)
+	for (unsigned i = pace_work(20000); i > 0; i--)
 		raw_message(fd, 5, 0, 0);
 	ck_assert_int_eq(recv(fd, answer, sizeof(answer), MSG_WAITALL),
 	    sizeof(answer));
@@ -372,7 +390,7 @@ START_TEST(close_does_not_wait_for_ever)
 	/* The peer neither reads nor closes. */
 	ck_assert_int_eq(wire_send(w, 1, 1, NULL, 0, "x", 1, &e), 0);
 	wire_close(w);
-	ck_assert_uint_lt(clock_mono_ms() - start, 9000);
+	ck_assert_uint_lt(clock_mono_ms() - start, 9000 * pace());
 	close(fd);
 }
 END_TEST
@@ -390,7 +408,7 @@ START_TEST(the_rate_is_kept)
 	ck_assert_int_eq(wire_send(p.a, 1, 1, NULL, 0, body, 1 << 20, &e), 0);
 	ck_assert_int_eq(wire_recv(p.b, &m, &e), 0);
 	ck_assert_uint_ge(clock_mono_ms() - start, 700);
-	ck_assert_uint_lt(clock_mono_ms() - start, 3000);
+	ck_assert_uint_lt(clock_mono_ms() - start, 3000 * pace());
 	wire_msg_release(&m);
 	free(body);
 	pair_close(&p);

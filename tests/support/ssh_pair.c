@@ -1,5 +1,7 @@
 #include "tests/support/ssh_pair.h"
 
+#include "tests/support/pace.h"
+
 #include <check.h>
 #include <dirent.h>
 #include <poll.h>
@@ -118,7 +120,7 @@ void client_init(struct client *c, const struct server *s,
 	in_dir(c->hosts, "known_hosts");
 	c->t = (struct ssh_target){
 		.host = "127.0.0.1", .user = "bk", .key_file = c->key,
-		.known_hosts = c->hosts, .timeout_s = 10,
+		.known_hosts = c->hosts, .timeout_s = 10 * pace(),
 		.port = port ? port : ssh_listener_port(s->listener),
 	};
 	if (access(c->key, F_OK) != 0)
