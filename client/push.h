@@ -21,8 +21,8 @@ struct push_options {
 	char **paths;
 	size_t path_count;
 	const struct opt_list *excludes;	/* patterns */
-	const struct opt_list *quiet_excludes;	/* from the configuration: not
-						 * told when they match nothing */
+	/* from the configuration: not told when they match nothing */
+	const struct opt_list *quiet_excludes;
 	const struct opt_list *exclude_files;
 	const struct opt_list *tags;
 	bool exclude_caches, one_file_system, force_read, dry_run;

@@ -10,7 +10,9 @@
 #include "base/hash.h"
 #include "base/le.h"
 #include "client/names.h"
+#include "client/out.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -183,6 +185,14 @@ static int entry_extra(struct assembly *a, struct tree_entry *n,
 	return 0;
 }
 
+/* -v */
+static void name_it(struct push *p, const struct push_item *it)
+{
+	progress_clear(&p->client->progress);
+	out_name(it->path, it->path_size);
+	putchar('\n');
+}
+
 static int add_entry(struct assembly *a, struct push_item *it, struct err *e)
 {
 	struct push *p = a->push;
@@ -198,6 +208,8 @@ static int add_entry(struct assembly *a, struct push_item *it, struct err *e)
 	if (it->absent)
 		return 0;
 	remember(p, it);
+	if (p->client->verbose && it->path)
+		name_it(p, it);
 	a->top->files++;
 	a->top->bytes += n.size;
 	atomic_fetch_add(&p->counts.files, 1);

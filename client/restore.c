@@ -59,7 +59,7 @@ void restore_warn(struct restore *r, const struct flow_dir *dir,
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	if (!dir)
-		name = NULL;		/* the top's own name is in the prefix */
+		name = NULL;	/* the top's own name is in the prefix */
 	restore_path(r, dir, name);
 	warn_add(&r->client->warn, r->path.data, r->path.size, "%s", text);
 }

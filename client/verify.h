@@ -23,8 +23,9 @@ struct client;
 struct verify_options {
 	const char *live;	/* the directory that stands for the entry, or
 				 * holds it when it is no directory */
-	bool to;		/* of a restore: content, types, sizes, links
-				 * and times alone; what else is there is fine */
+	/* of a restore: content, types, sizes, links and times alone; what
+	 * else is there is fine */
+	bool to;
 	const struct opt_list *excludes, *includes;	/* or NULL */
 	const struct opt_list *more_excludes;		/* or NULL */
 };

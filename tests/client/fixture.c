@@ -169,7 +169,8 @@ bool has_text(const char *path, const char *text)
 
 	buf_init(&b, OUTPUT_MAX);
 	same = io_file_load(AT_FDCWD, path, &b, &e) == 0 &&
-	    b.size == strlen(text) && memcmp(b.data, text, b.size) == 0;
+	    b.size == strlen(text) &&
+	    (b.size == 0 || memcmp(b.data, text, b.size) == 0);
 	buf_release(&b);
 	return same;
 }
