@@ -29,6 +29,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- commit ---------------------------------------------------------- */
 
@@ -362,6 +363,19 @@ out:
 	return rc;
 }
 
+static void locks_init(struct array *a)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_mutex_init(&a->mend, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&a->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&a->work, NULL);
+}
+
 static struct array *array_new(const struct array_open *o)
 {
 	struct array *a = calloc(1, sizeof(*a));
@@ -373,10 +387,7 @@ static struct array *array_new(const struct array_open *o)
 		free(a);
 		return NULL;
 	}
-	pthread_mutex_init(&a->lock, NULL);
-	pthread_mutex_init(&a->mend, NULL);
-	pthread_cond_init(&a->changed, NULL);
-	pthread_cond_init(&a->work, NULL);
+	locks_init(a);
 	map_init(&a->map);
 	alloc_init(&a->alloc);
 	for (unsigned k = 1; k <= SEG_WIDTH_MAX; k++)

@@ -168,7 +168,10 @@ bool array_seg_reduced(struct array *a, const struct seg_state *s);
  * `rows` durable rows and the slots as they are now in *out. */
 bool seg_lease(struct array *a, uint64_t id, struct seg_state *out);
 void seg_lease_end(struct array *a, uint64_t id);
-/* Waits until no lease is left and keeps new ones away.  False: freed. */
+/* Waits until no lease is left and keeps new ones away.  False: freed, or there
+ * were readers all the time of SEG_HOLD_MS (new ones do not wait for a holder
+ * that waits: a reader may take a second lease). */
+#define SEG_HOLD_MS 3000
 bool seg_hold(struct array *a, uint64_t id, struct seg_state *out);
 void seg_hold_end(struct array *a, uint64_t id);
 /* Its record is durable: gives the extents back now or with the last lease.

@@ -150,19 +150,36 @@ static void heal_held(struct array *a, struct stripe_img *img,
 	heal_report(a, img, healed, report, ops);
 }
 
-void heal_stripe(struct array *a, uint64_t segment, uint32_t row,
-    uint8_t units, struct scan_report *report, const struct scan_ops *ops)
+static void heal_image(struct array *a, const struct seg_state *g,
+    const struct stripe_at *at, bool held, struct scan_report *report,
+    const struct scan_ops *ops)
 {
+	static const bool none[SEG_WIDTH_MAX];
 	struct stripe_img img;
-	struct seg_state g;
 	struct err e;
 
-	if (!seg_hold(a, segment, &g))
+	if (at->row + 1u + at->units > g->rows ||
+	    stripe_img_init(&img, g, at->row, at->units, &e) != 0)
 		return;
-	if (row + 1u + units <= g.rows &&
-	    stripe_img_init(&img, &g, row, units, &e) == 0) {
+	if (held) {
 		heal_held(a, &img, report, ops);
-		stripe_img_release(&img);
+	} else {
+		stripe_img_load(a, &img, false);
+		heal_report(a, &img, none, report, ops);
 	}
-	seg_hold_end(a, segment);
+	stripe_img_release(&img);
+}
+
+void heal_stripe(struct array *a, uint64_t segment, struct stripe_at at,
+    struct scan_report *report, const struct scan_ops *ops)
+{
+	struct seg_state g;
+
+	if (seg_hold(a, segment, &g)) {
+		heal_image(a, &g, &at, true, report, ops);
+		seg_hold_end(a, segment);
+	} else if (seg_lease(a, segment, &g)) {	/* readers all the time */
+		heal_image(a, &g, &at, false, report, ops);
+		seg_lease_end(a, segment);
+	}
 }

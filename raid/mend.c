@@ -62,6 +62,7 @@ struct move {
 	uint32_t old_extent, extent;
 	uint8_t slot, old_member, member;
 	bool done;
+	bool held;		/* its segment, while the map changes */
 };
 
 struct mending {
@@ -464,7 +465,8 @@ static void batch_apply(struct array *a, void *arg, uint64_t flush)
 	}
 }
 
-/* Hold each segment of the batch once; entries of one are neighbours. */
+/* Hold the segment of each entry; no two are of one.  What is read all the
+ * time is left for the next mend. */
 static void batch_hold(struct mending *md, struct recset *r, int *rc,
     struct err *e)
 {
@@ -473,12 +475,10 @@ static void batch_hold(struct mending *md, struct recset *r, int *rc,
 
 	for (size_t i = 0; i < md->count; i++) {
 		struct move *mv = &md->batch[i];
-		bool first = i == 0 || md->batch[i - 1].id != mv->id;
 
-		if (first)
-			(void)seg_hold(md->a, mv->id, &g);
+		mv->held = mv->done && seg_hold(md->a, mv->id, &g);
 		pthread_mutex_lock(&md->a->lock);
-		mv->done = mv->done && move_valid(md->a, mv);
+		mv->done = mv->held && move_valid(md->a, mv);
 		pthread_mutex_unlock(&md->a->lock);
 		if (!mv->done || *rc != 0)
 			continue;
@@ -497,10 +497,10 @@ static int batch_log(struct mending *md, struct err *e)
 		return -1;
 	recset_init(&r);
 	batch_hold(md, &r, &rc, e);
-	if (rc == 0)
+	if (rc == 0 && r.count > 0)
 		rc = array_log(md->a, r.recs, r.count, batch_apply, md, e);
 	for (size_t i = 0; i < md->count; i++)
-		if (i == 0 || md->batch[i - 1].id != md->batch[i].id)
+		if (md->batch[i].held)
 			seg_hold_end(md->a, md->batch[i].id);
 	recset_release(&r);
 	if (rc == 0)

@@ -405,8 +405,8 @@ static void heal_found(const struct reading *r)
 		for (unsigned j = 0; j < r->g.width; j++)
 			bad = bad || strip_is_bad(img->is[j]);
 		if (bad)
-			heal_stripe(r->a, r->g.id, img->row, img->units, NULL,
-			    NULL);
+			heal_stripe(r->a, r->g.id, (struct stripe_at){
+			    img->row, img->units }, NULL, NULL);
 	}
 }
 

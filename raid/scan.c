@@ -42,11 +42,6 @@ struct window {
 	enum strip_is is[SEG_WIDTH_MAX];
 };
 
-struct todo {			/* a stripe to be healed after the lease */
-	uint32_t row;
-	uint8_t units;
-};
-
 struct scanning {
 	struct array *a;
 	uint64_t id;
@@ -59,7 +54,8 @@ struct scanning {
 	uint8_t *payload;	/* one stripe in order */
 	uint32_t row;
 	bool incomplete;	/* something was lost or absent */
-	struct todo todo[WINDOW_STRIPES * STRIPE_ROWS];
+	/* stripes to be healed after the lease */
+	struct stripe_at todo[WINDOW_STRIPES * STRIPE_ROWS];
 	size_t todo_count;
 	uint64_t started_ms, bytes;
 };
@@ -233,7 +229,8 @@ static int stripe_scan(struct scanning *sc, uint32_t row, uint8_t units,
 	    stripe_img_rebuild(sc->a, &img, &why) == 0 ||
 	    image_last_resort(sc, &img, &why) == 0;
 	if (bad > 0 && proven && sc->heal)
-		sc->todo[sc->todo_count++] = (struct todo){ row, units };
+		sc->todo[sc->todo_count++] = (struct stripe_at){ row,
+			units };
 	else
 		heal_report(sc->a, &img, none, sc->report, sc->ops);
 	if (!proven) {
@@ -374,8 +371,7 @@ static int scan_window(struct scanning *sc, struct err *e)
 	}
 	seg_lease_end(sc->a, sc->id);
 	for (size_t i = 0; i < sc->todo_count; i++)
-		heal_stripe(sc->a, sc->id, sc->todo[i].row, sc->todo[i].units,
-		    sc->report, sc->ops);
+		heal_stripe(sc->a, sc->id, sc->todo[i], sc->report, sc->ops);
 	if (rc != 0)
 		return -1;
 	return sc->row < sc->g.rows;

@@ -40,6 +40,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- sizes ----------------------------------------------------------- */
 
@@ -587,14 +588,20 @@ void segments_release(struct array *a)
 
 /* ---- leases ---------------------------------------------------------- */
 
-static struct seg *seg_wait(struct array *a, uint64_t id, bool alone)
+/* Until `due` at the latest; NULL: freed, or not in time. */
+static struct seg *seg_wait(struct array *a, uint64_t id, bool alone,
+    const struct timespec *due)
 {
 	struct seg *s;
+	int rc = 0;
 
 	while ((s = map_find(&a->map, id)) && s->durable && !s->freed) {
 		if (!s->exclusive && (!alone || s->leases == 0))
 			return s;
-		pthread_cond_wait(&a->changed, &a->lock);
+		if (rc != 0)
+			return NULL;
+		rc = due ? pthread_cond_timedwait(&a->changed, &a->lock, due) :
+		    pthread_cond_wait(&a->changed, &a->lock);
 	}
 	return NULL;
 }
@@ -604,7 +611,7 @@ bool seg_lease(struct array *a, uint64_t id, struct seg_state *out)
 	struct seg *s;
 
 	pthread_mutex_lock(&a->lock);
-	s = seg_wait(a, id, false);
+	s = seg_wait(a, id, false, NULL);
 	if (s) {
 		s->leases++;
 		*out = s->s;
@@ -648,10 +655,13 @@ void seg_lease_end(struct array *a, uint64_t id)
 
 bool seg_hold(struct array *a, uint64_t id, struct seg_state *out)
 {
+	struct timespec due;
 	struct seg *s;
 
+	clock_gettime(CLOCK_MONOTONIC, &due);	/* as the condition does */
+	due.tv_sec += SEG_HOLD_MS / 1000;
 	pthread_mutex_lock(&a->lock);
-	s = seg_wait(a, id, true);
+	s = seg_wait(a, id, true, &due);
 	if (s) {
 		s->exclusive = true;
 		*out = s->s;
