@@ -263,6 +263,7 @@ static void explore(struct run *r,
 	if (crash_wide()) {
 		p.samples = 2;
 		p.images_max = p.cuts_max = 0;
+		p.second_one_in = 200;
 	}
 	sim_record_end(model_disks(r->m));
 	ok(r, crash_explore(&p, model_disks(r->m), &stats, &e), &e);

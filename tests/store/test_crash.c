@@ -179,6 +179,7 @@ static void explore(struct run *r)
 		p.samples = 2;
 		p.images_max = 10;
 		p.cuts_max = 0;
+		p.second_one_in = 200;
 	}
 	sim_record_end(store_model_disks(r->m));
 	ok(r, crash_explore(&p, store_model_disks(r->m), &stats, &e), &e);
