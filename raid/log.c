@@ -166,6 +166,13 @@ size_t log_extents(struct log *l, unsigned member, uint32_t *out, size_t max)
 			out[count] = x;
 		count++;
 	}
+	for (size_t i = 0; i < l->held_count; i++) {
+		if (l->held[i].member != member)
+			continue;
+		if (count < max)
+			out[count] = l->held[i].extent;
+		count++;
+	}
 	pthread_mutex_unlock(&l->lock);
 	return count;
 }
@@ -206,6 +213,7 @@ void log_close(struct log *l)
 	if (!l)
 		return;
 	chain_release(&l->chain);
+	free(l->held);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
 }

@@ -149,7 +149,9 @@ void log_let_go(struct log *l);
 MUST_CHECK int log_write_roots(struct log *l, struct err *e);
 /* True if `flush` of the run `run` is a moment of this history. */
 bool log_knows(struct log *l, const uint8_t run[static 16], uint64_t flush);
-/* Extents the live chain occupies on this member, in order; returns count. */
+/* Extents the live chain occupies on this member, in order, and (until
+ * log_start, which gives them back) those of other generations that superblock
+ * slots still name; returns how many there are, fills in at most `max`. */
 size_t log_extents(struct log *l, unsigned member, uint32_t *out, size_t max);
 /* Verify all copies block by block; heal from another member if `heal`. */
 MUST_CHECK int log_scrub(struct log *l, bool heal, struct scan_report *report,

@@ -53,6 +53,12 @@ int history_find(const struct history *h, const uint8_t run[static 16]);
 /* Last flush of epoch i in a history whose last flush is `end`. */
 uint64_t history_end(const struct history *h, size_t i, uint64_t end);
 
+/* An extent of another generation that some superblock slot still names. */
+struct held_extent {
+	unsigned member;
+	uint32_t extent;
+};
+
 struct log {
 	const struct log_host *host;
 	pthread_mutex_t lock;		/* guards all below */
@@ -68,6 +74,10 @@ struct log {
 	bool clean, damaged_tail;
 	bool started;			/* log_start or log_create went well */
 	struct err dead;		/* code != 0: no more writes */
+
+	/* L2: not to be used before log_start has written all slots. */
+	struct held_extent *held;
+	size_t held_count;
 
 	uint64_t complete;	/* members that hold the whole chain */
 	uint64_t no_room;	/* members that had no extent for the log */

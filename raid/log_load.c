@@ -51,6 +51,7 @@ struct branch {
 	uint64_t seq, before;	/* after its last block */
 	uint64_t walk_end;	/* after the last block that fitted */
 	uint64_t checkpoint_blocks;
+	struct chain chain;
 	uint64_t missing;	/* members that lack a block of it */
 	uint64_t held[RAID_MEMBERS_MAX];	/* last flush each member has */
 };
@@ -268,6 +269,8 @@ static int branch_walk(struct loading *g, struct branch *b, struct err *e)
 		lacking = 0;
 	}
 	b->walk_end = p.w.seq;
+	if (rc == 0)
+		rc = chain_copy(&b->chain, &p.w.chain, e);
 	pass_release(&p);
 	/* Sound blocks with senseless records: it is as if they were not. */
 	return rc == -1 && e->code == ERR_CORRUPT ? 0 : rc;
@@ -612,6 +615,53 @@ static void tell_stale(struct log *l, const struct branch *b,
 	}
 }
 
+/* ---- what other slots name -------------------------------------------- */
+
+static bool is_known(const struct log *l, unsigned member, uint32_t extent)
+{
+	for (size_t i = 0; i < l->chain.count; i++)
+		if (l->chain.links[i].extent[member] == extent)
+			return true;
+	for (size_t i = 0; i < l->held_count; i++)
+		if (l->held[i].member == member &&
+		    l->held[i].extent == extent)
+			return true;
+	return false;
+}
+
+static int hold_link(struct log *l, const struct chain_link *link,
+    struct err *e)
+{
+	for (unsigned i = 0; i < l->host->member_count; i++) {
+		struct held_extent x = { .member = i,
+			.extent = link->extent[i] }, *more;
+
+		if (x.extent >= l->host->members[i]->extent_count ||
+		    is_known(l, i, x.extent))
+			continue;
+		more = realloc(l->held, (l->held_count + 1) * sizeof(x));
+		if (!more)
+			return err_set(e, ERR_NO_MEMORY,
+			    "no memory for the log");
+		l->held = more;
+		l->held[l->held_count++] = x;
+	}
+	return 0;
+}
+
+/* L2: until all slots name the chosen chain, the others must stay whole. */
+static int hold_others(struct log *l, const struct loading *g, struct err *e)
+{
+	for (size_t i = 0; i < g->count; i++) {
+		const struct branch *b = g->branches[i];
+
+		for (size_t k = 0; b->usable && k < b->chain.count; k++)
+			if (hold_link(l, &b->chain.links[k], e) != 0)
+				return -1;
+	}
+	return 0;
+}
+
 static int log_adopt(struct log *l, const struct loading *g,
     const struct branch *b, struct replaying *r, struct warn_sink *warn,
     struct err *e)
@@ -625,7 +675,7 @@ static int log_adopt(struct log *l, const struct loading *g,
 	l->event_seen = g->event_seen;
 	l->answering = g->answering;
 	if (branch_replay(l, g, b, r, e) != 0 ||
-	    table_apply(l->host, r, e) != 0)
+	    table_apply(l->host, r, e) != 0 || hold_others(l, g, e) != 0)
 		return -1;
 	l->clean = r->last_type == REC_CLEAN_STOP;
 	tell_stale(l, b, warn);
@@ -660,8 +710,10 @@ int log_load(struct log **out, const struct log_host *host,
 	l = NULL;
 	rc = 0;
 out:
-	for (size_t i = 0; i < g.count; i++)
+	for (size_t i = 0; i < g.count; i++) {
+		chain_release(&g.branches[i]->chain);
 		free(g.branches[i]);
+	}
 	log_close(l);
 	return rc;
 }

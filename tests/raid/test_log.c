@@ -456,7 +456,11 @@ START_TEST(scrub_heals_the_copy_that_differs_and_no_other)
 	    &(uint64_t){ 0 }));
 	report = scrub(&r, &b);
 	ck_assert_uint_eq(report.strips_bad, 0);
-	must_close(&r);
+	/* And it is on the medium. */
+	sim_power_cut_all_lost(s);
+	ck_assert(sim_same_all(s, before, &(unsigned){ 0 },
+	    &(uint64_t){ 0 }));
+	rig_drop(&r);
 	sim_free(before);
 	sim_free(s);
 }

@@ -259,6 +259,11 @@ START_TEST(a_member_of_ours_is_seen_by_any_of_its_slots)
 	ck_assert_int_eq(signature_find(d, &sig, &e), 0);
 	ck_assert_str_eq(sig.type, "");
 	dev_close(d);
+	sim_power_cut_all_lost(s);	/* it is on the medium */
+	d = sim_dev(s, 0);
+	ck_assert_int_eq(signature_find(d, &sig, &e), 0);
+	ck_assert_str_eq(sig.type, "");
+	dev_close(d);
 	sim_free(s);
 }
 END_TEST
