@@ -48,8 +48,8 @@ int session_send(struct serving *v, uint8_t type, uint32_t request,
 	return wire_send(v->s->wire, type, request, NULL, 0, body, size, e);
 }
 
-/* What a client may know of an error. */
-static const char *client_text(const struct err *why)
+/* What is said in the place of errors that are not the client's business. */
+static const char *hidden(const struct err *why)
 {
 	switch (why->code) {
 	case ERR_IO:
@@ -59,8 +59,19 @@ static const char *client_text(const struct err *why)
 	case ERR_NO_MEMORY:
 		return "the server is short of memory";
 	default:
-		return why->text;
+		return NULL;
 	}
+}
+
+/* What a client may know of an error. */
+static void client_text(char *out, size_t size, const struct err *why)
+{
+	const char *instead = hidden(why);
+	struct err told = *why;
+
+	if (why->code == ERR_NO_SPACE)
+		(void)err_add(&told, "the server is out of space");
+	snprintf(out, size, "%s", instead ? instead : told.text);
 }
 
 int session_refuse(struct serving *v, uint32_t request,
@@ -72,7 +83,7 @@ int session_refuse(struct serving *v, uint32_t request,
 
 	log_line(LOG_LEVEL_WARN, "session %" PRIu64 " of %s: %s",
 	    v->s->number, v->s->client, why->text);
-	snprintf(m.text, sizeof(m.text), "%s", client_text(why));
+	client_text(m.text, sizeof(m.text), why);
 	buf_init(&body, 1024);
 	msg_error_put(&body, &m);
 	rc = buf_ok(&body, "an error message", e);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "base/wire.h"
 #include "base/wire_ssh.h"
 #include "server/owner.h"
@@ -213,10 +214,13 @@ static int negotiate(struct slot *sl, struct wire **w, struct err *e)
 static void serve(struct slot *sl)
 {
 	struct wire *w = NULL;
+	char text[1024];
 	struct err e;
 
 	if (negotiate(sl, &w, &e) != 0) {
-		log_line(LOG_LEVEL_INFO, "%s: %s", sl->peer, e.text);
+		/* May hold what anyone sent us. */
+		str_escape_to(text, sizeof(text), e.text, strlen(e.text));
+		log_line(LOG_LEVEL_INFO, "%s: %s", sl->peer, text);
 		return;
 	}
 	if (!slot_known(sl, limits(sl->all).sessions_client_max)) {
