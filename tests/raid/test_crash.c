@@ -249,7 +249,7 @@ static void explore(struct run *r,
 	struct crash_plan p = {
 		.name = r->name, .seed = r->seed, .check = check,
 		.recover = recover, .arg = r, .samples = 2, .images_max = 3,
-		.cuts_max = 24, .second_one_in = 20, .second_max = 4,
+		.cuts_max = 16, .second_one_in = 20, .second_max = 4,
 	};
 	struct crash_stats stats = { 0 };
 	struct err e = { 0 };
@@ -549,7 +549,7 @@ END_TEST
 
 START_TEST(seeded_interleavings_keep_the_promise)	/* _i: the shape */
 {
-	unsigned rounds = crash_long() ? 40 : 3;
+	unsigned rounds = crash_long() ? 40 : 1;
 
 	for (unsigned i = 0; i < rounds; i++) {
 		struct sim *s;
@@ -576,7 +576,7 @@ Suite *raid_crash_suite(void)
 	Suite *s = suite_create("raid/crash");
 	TCase *c = tcase_create("cuts");
 
-	tcase_set_timeout(c, crash_long() ? 7200 : 60);
+	tcase_set_timeout(c, crash_long() || crash_wide() ? 7200 : 240);
 	tcase_add_loop_test(c, every_acked_flush_survives_a_cut, 0, SHAPES);
 	tcase_add_loop_test(c, a_fold_loses_no_fact, 0, SHAPES);
 	tcase_add_loop_test(c,

@@ -314,7 +314,7 @@ Suite *store_crash_suite(void)
 	TCase *c = tcase_create("cuts");
 	int shapes_tried = crash_long() ? 3 : 1;
 
-	tcase_set_timeout(c, crash_long() ? 7200 : 60);
+	tcase_set_timeout(c, crash_long() || crash_wide() ? 7200 : 240);
 	tcase_add_loop_test(c, every_acked_snapshot_survives_a_cut, 0,
 	    shapes_tried);
 	tcase_add_loop_test(c, a_cut_in_prune_loses_no_snapshot, 0,
