@@ -69,7 +69,8 @@ void bench_client(struct bench *b, const char *name, const char *domain)
 	free(c);
 }
 
-static void open_with(struct bench *b, unsigned mib, unsigned parity)
+static void open_with(struct bench *b, unsigned disks, unsigned mib,
+    unsigned parity)
 {
 	struct array_create c = { .parity = parity };
 	struct err e;
@@ -81,7 +82,7 @@ static void open_with(struct bench *b, unsigned mib, unsigned parity)
 	b->warn = calloc(1, sizeof(*b->warn));
 	warn_init(b->warn, note_warning, b);
 	b->disk_size = mib * MIB;
-	b->disks = sim_new(DISKS, b->disk_size);
+	b->disks = sim_new(disks, b->disk_size);
 	c.devs = sim_devs(b->disks, 0, &c.dev_count);
 	ck_assert_msg(array_create(&c, &e) == 0, "create: %s", e.text);
 	free(c.devs);
@@ -96,12 +97,17 @@ static void open_with(struct bench *b, unsigned mib, unsigned parity)
 
 void bench_open(struct bench *b, unsigned mib)
 {
-	open_with(b, mib, 1);
+	open_with(b, DISKS, mib, 1);
+}
+
+void bench_open_two(struct bench *b, unsigned mib)
+{
+	open_with(b, 2, mib, 1);
 }
 
 void bench_open_bare(struct bench *b, unsigned mib)
 {
-	open_with(b, mib, 0);
+	open_with(b, DISKS, mib, 0);
 }
 
 unsigned bench_damage(struct bench *b, uint64_t seed, size_t size)

@@ -31,6 +31,8 @@ struct bench {
 /* Four disks of `mib` MiB, one parity, clients "anna" and "bert", each its own
  * domain. */
 void bench_open(struct bench *b, unsigned mib);
+/* Two disks, which hold the same: the least space to fill. */
+void bench_open_two(struct bench *b, unsigned mib);
 /* The same with a parity of 0: what is damaged there is lost. */
 void bench_open_bare(struct bench *b, unsigned mib);
 /* Flip the bytes of this chunk wherever they lie; how many places. */

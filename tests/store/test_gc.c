@@ -263,6 +263,8 @@ START_TEST(a_full_array_can_be_pruned)
 	struct err e;
 	int rc = 0;
 
+	bench_close(&b);
+	bench_open_two(&b, 108);
 	for (uint8_t n = 1; rc == 0 && n < 200; n++) {
 		pusher_open(&p, &b, "anna");
 		pusher_begin(&p, n);
