@@ -147,7 +147,7 @@ want 2 push web1 "$src"
 said 'space'
 rm "$src/too-much"
 want 0 bk snapshots web1 --json
-[ "$(grep -c . "$tmp/out")" = 2 ] || die "not 2 snapshots"
+[ "$(grep -c . "$tmp/out")" = 3 ] || die "not 3 snapshots"
 want 0 bk prune
 want 0 push web1 "$src"
 want 0 restore web1 "latest:$src" --to "$tmp/back2"
