@@ -83,7 +83,8 @@ static void record_fill(struct commit *m, const struct store_commit *c)
 	r->zone_s = c->zone_s;
 	r->files = c->files;
 	r->bytes = c->bytes;
-	r->new_bytes = c->new_bytes;
+	/* As counted here, not as told: quotas rest on it. */
+	r->new_bytes = m->ss->new_bytes;
 	r->stored_bytes = m->ss->stored_bytes;
 }
 

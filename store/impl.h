@@ -110,7 +110,9 @@ struct store_session {
 	struct err why_broken;
 	uint8_t snapshot[SNAPSHOT_ID_SIZE];
 	uint32_t frame_taken, frame_cut, frame_durable;
-	uint64_t stored_bytes;
+	uint64_t stored_bytes;		/* appended for it */
+	uint64_t new_bytes;		/* plain, new to its domain */
+	uint64_t used_bytes;		/* of the quota, when it began */
 };
 
 /* Pins of a session that ended without a commit. */

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,6 +100,9 @@ static bool file_sound(const char *dir, off_t size)
 	if (child < 0)
 		return false;
 	if (child == 0) {
+		struct rlimit none = { 0, 0 };
+
+		(void)setrlimit(RLIMIT_CORE, &none);
 		/* Whatever LMDB has to say of a bad file is not our user's. */
 		null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		if (null >= 0)

@@ -393,6 +393,26 @@ static int space_check(struct intake *in, struct err *e)
 	return err_set(e, ERR_NO_SPACE, "the array is full");
 }
 
+/* Counted before it is known whether others have it: plain bytes that the
+ * domain did not have. */
+static int quota_check(struct intake *in, uint64_t *fresh, struct err *e)
+{
+	struct store_session *ss = in->ss;
+	struct frame_object o;
+
+	*fresh = 0;
+	for (uint32_t i = 0; i < in->view.object_count; i++) {
+		frame_object_at(&in->view, i, &o);
+		if (in->class[i] == CLASS_NEW || in->class[i] == CLASS_ADOPT)
+			*fresh += o.size;
+	}
+	if (ss->client.quota == 0 || *fresh == 0 || ss->used_bytes +
+	    ss->new_bytes + *fresh <= ss->client.quota)
+		return 0;
+	return err_set(e, ERR_NO_SPACE,
+	    "the quota of client %s is used up", ss->client.name);
+}
+
 static int adopt_all(struct intake *in, struct err *e)
 {
 	for (uint32_t i = 0; i < in->view.object_count; i++)
@@ -458,6 +478,7 @@ static int take_locked(struct intake *in, bool made, bool last,
 	const void *data = in->frame;
 	size_t size = in->size;
 	uint32_t n, all = in->view.object_count;
+	uint64_t fresh;
 
 	if (session_pushing(ss, e) != 0)
 		return -1;
@@ -476,11 +497,13 @@ static int take_locked(struct intake *in, bool made, bool last,
 		data = ss->again.data;
 		size = ss->again.size;
 	}
-	if (space_check(in, e) != 0 || rely_on_all(in, e) != 0 ||
+	if (quota_check(in, &fresh, e) != 0 || space_check(in, e) != 0 ||
+	    rely_on_all(in, e) != 0 ||
 	    (n > 0 && store_frame(in, data, size, e) != 0) ||
 	    adopt_all(in, e) != 0)
 		return -1;
 	ss->frame_taken = number;
+	ss->new_bytes += fresh;
 	committer_note_pending(ss->store);
 	return STEP_DONE;
 }

@@ -236,8 +236,19 @@ static int supersede(struct store_session *ss, struct err *e)
 	return 0;
 }
 
+/* What counts for a quota: the bytes that each snapshot brought. */
+static int add_new_bytes(void *arg, const char *client,
+    const struct snapshot_record *r)
+{
+	uint64_t *sum = arg;
+
+	(void)client;
+	*sum += r->new_bytes;
+	return 0;
+}
+
 static int push_begin(struct store_session *ss, const uint8_t *snapshot,
-    struct err *e)
+    uint64_t used, struct err *e)
 {
 	if (store_writable(ss->store, e) != 0 || supersede(ss, e) != 0)
 		return -1;
@@ -246,7 +257,8 @@ static int push_begin(struct store_session *ss, const uint8_t *snapshot,
 	ss->broken = false;
 	memcpy(ss->snapshot, snapshot, SNAPSHOT_ID_SIZE);
 	ss->frame_taken = ss->frame_cut = ss->frame_durable = 0;
-	ss->stored_bytes = 0;
+	ss->stored_bytes = ss->new_bytes = 0;
+	ss->used_bytes = used;
 	return 0;
 }
 
@@ -255,6 +267,7 @@ int store_session_begin(struct store_session *ss,
     struct snapshot_record *record, struct err *e)
 {
 	struct store *s = ss->store;
+	uint64_t used = 0;
 	struct err none;
 	int rc;
 
@@ -267,8 +280,11 @@ int store_session_begin(struct store_session *ss,
 		*e = none;
 		return -1;
 	}
+	if (ss->client.quota > 0 && store_snapshot_each(s, ss->client.name,
+	    add_new_bytes, &used) != 0)
+		return err_set(e, ERR_NO_MEMORY, "no memory for snapshots");
 	pthread_mutex_lock(&s->cut);
-	rc = push_begin(ss, snapshot, e);
+	rc = push_begin(ss, snapshot, used, e);
 	pthread_mutex_unlock(&s->cut);
 	return rc;
 }
