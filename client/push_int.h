@@ -263,8 +263,9 @@ struct push {
 	atomic_bool failed;
 
 	struct queue *order, *jobs;
-	pthread_mutex_t item_lock;	/* guards: push_item.done */
-	pthread_cond_t item_done;
+	pthread_mutex_t item_lock;	/* guards: item_wanted, item.done */
+	pthread_cond_t item_done;	/* the one that is waited for */
+	struct push_item *item_wanted;
 
 	pthread_mutex_t ask_lock;	/* guards: asks, refs in them, reply */
 	pthread_cond_t ask_done;

@@ -68,7 +68,8 @@ void push_item_done(struct push *p, struct push_item *n)
 {
 	pthread_mutex_lock(&p->item_lock);
 	n->done = true;
-	pthread_cond_signal(&p->item_done);
+	if (p->item_wanted == n)
+		pthread_cond_signal(&p->item_done);
 	pthread_mutex_unlock(&p->item_lock);
 }
 
@@ -77,8 +78,10 @@ int push_item_wait(struct push *p, struct push_item *n)
 	bool done;
 
 	pthread_mutex_lock(&p->item_lock);
+	p->item_wanted = n;
 	while (!n->done && !atomic_load(&p->failed))
 		pthread_cond_wait(&p->item_done, &p->item_lock);
+	p->item_wanted = NULL;
 	done = n->done;
 	pthread_mutex_unlock(&p->item_lock);
 	return done ? 0 : -1;

@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 Suite *client_push_suite(void);
@@ -327,8 +328,8 @@ START_TEST(an_unchanged_tree_is_not_read_and_not_sent)
 	run_ok(&fx, "push", fx.src, "--stats");
 	ck_assert(says(&fx.out, "read       0 files"));
 	ck_assert_uint_eq(fx.store->duplicates, 0);
-	/* facts alone */
-	ck_assert_uint_le(fx.store->frames, 1);
+	/* The facts, and pages above src: /tmp changes all the time. */
+	ck_assert_uint_le(fx.store->frames, 2);
 	ck_assert_uint_gt(fx.store->have_ids, 0);
 }
 END_TEST
@@ -336,6 +337,8 @@ END_TEST
 START_TEST(a_racy_file_is_read_again)
 {
 	put_text(at(fx.src, "f"), "one");
+	set_time(at(fx.src, "f"), time(NULL) + 3600, 0);
+	age();
 	run_ok(&fx, "push", fx.src);
 	run_ok(&fx, "push", fx.src, "--stats");
 	ck_assert(says(&fx.out, "read       1 files"));
