@@ -48,6 +48,17 @@ static void end_by(int number)
 	raise(number);
 }
 
+/* Deep trees are compared with a directory open on each level. */
+static void more_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct rlimit none = { 0, 0 };
@@ -57,6 +68,7 @@ int main(int argc, char **argv)
 	int status;
 
 	(void)setrlimit(RLIMIT_CORE, &none);	/* memory may hold a key */
+	more_files();
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&w.signals);
 	sigaddset(&w.signals, SIGINT);

@@ -24,7 +24,7 @@
 #include "client/restore.h"
 #include "client/restore_int.h"
 
-#include "base/str.h"
+#include "base/io.h"
 #include "client/out.h"
 #include "proto/fmt_frame.h"
 
@@ -106,17 +106,14 @@ static enum flow_need need(void *arg, struct flow_dir *dir,
     const struct tree_entry *entry)
 {
 	struct restore *r = arg;
-	const struct flow_dir *d = dir;
 
 	if (r->o->dry_run)
 		return FLOW_NEED_NOTHING;
 	if (entry->link != 0)
 		return FLOW_NEED_ASK;
-	while (d && !d->mark && !d->user)
-		d = d->parent;
-	if (d && d->mark)
+	if (r->o->overwrite == OVERWRITE_ALWAYS)
 		return FLOW_NEED_DATA;
-	return r->o->overwrite == OVERWRITE_ALWAYS ? FLOW_NEED_DATA :
+	return restore_is_new(r, dir, &entry->name) ? FLOW_NEED_DATA :
 	    FLOW_NEED_ASK;
 }
 
@@ -150,7 +147,7 @@ static int on_enter(struct restore *r, const struct flow_event *ev,
 	if (!ev->dir->parent) {		/* the target stands for it */
 		r->top->flow = ev->dir;
 		ev->dir->user = r->top;
-		ev->dir->mark = r->top->fresh;
+		ev->dir->mark = r->top->fresh ? AHEAD_NEW : AHEAD_THERE;
 		return 0;
 	}
 	if (!r->top->skip && r->top->there)
@@ -285,6 +282,7 @@ static void release(struct restore *r)
 {
 	restore_file_abandon(r);
 	restore_dir_free_all(r);
+	io_close(&r->ahead_fd);
 	flow_free(r->flow);
 	names_free(r->names);
 	link_table_free(r->links);
@@ -316,7 +314,7 @@ int restore_run(struct client *c, struct fetch *f,
 	int rc;
 
 	memset(result, 0, sizeof(*result));
-	r.file.fd = r.file.old = -1;
+	r.file.fd = r.file.old = r.ahead_fd = -1;
 	buf_init(&r.path, SIZE_MAX / 2);
 	rc = prepare(&r, entry, e);
 	if (rc == 0)

@@ -252,7 +252,7 @@ int restore_dir_enter(struct restore *r, struct flow_dir *flow,
 	d->lazy = !selected;
 	if (!d->skip && !d->lazy && !r->o->dry_run)
 		(void)!restore_dir_fd(r);
-	flow->mark = d->fresh;
+	flow->mark = d->fresh ? AHEAD_NEW : AHEAD_THERE;
 	return 0;
 }
 

@@ -3,6 +3,7 @@
  *
  *   restore.c        events -> what to do; selection; the stack of directories
  *   restore_dir.c    directories of the target, by descriptor
+ *   restore_ahead.c  what may be fetched before its turn
  *   restore_file.c   regular files: compare, write, put in place
  *   restore_node.c   links, devices, FIFOs, sockets; putting in place
  *   restore_attr.c   attributes, in the one order that works
@@ -78,6 +79,8 @@ struct restore {
 	struct restore_file file;
 	bool root;			/* we may set owners */
 	uint32_t umask_free;
+	const struct flow_dir *ahead;	/* restore_ahead.c: last directory */
+	int ahead_fd;			/* looked into, or -1 */
 	struct buf path;		/* scratch: of the current item */
 	uint8_t *bytes;			/* scratch: FRAME_PLAIN_MAX */
 };
@@ -106,6 +109,15 @@ void restore_dir_free_all(struct restore *r);
 /* --delete: names before this one (NULL: all) that the snapshot does not have
  * go. */
 void restore_delete_until(struct restore *r, const struct slice *name);
+
+/* ---- looking ahead (restore_ahead.c) ------------------------------------ */
+
+enum { AHEAD_UNKNOWN, AHEAD_NEW, AHEAD_THERE };	/* flow_dir.mark */
+
+/* Can nothing be at this name in the target?  A guess, long before its turn:
+ * only what is fetched ahead depends on it. */
+bool restore_is_new(struct restore *r, struct flow_dir *dir,
+    const struct slice *name);
 
 /* ---- items -------------------------------------------------------------- */
 
