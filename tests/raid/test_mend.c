@@ -301,6 +301,37 @@ START_TEST(a_replacement_is_resumed_after_a_crash)
 }
 END_TEST
 
+START_TEST(a_move_that_the_log_names_is_there)
+{
+	struct bed *r = bed_new(3, 1, BED_DISK);
+	unsigned new = sim_add(r->sim, BED_DISK);
+	/* The log is durable on the others before it is on the new one. */
+	struct sim_fault slow = { .kind = SIM_SLOW, .disk = new,
+		.ops = SIM_FLUSH, .ms = 30 };
+
+	bed_fill(r, 2, 4, 300000);
+	bed_seal(r);
+	replace(r, 1, new);
+	sim_arm(r->sim, &slow);
+	sim_record(r->sim);
+	bed_mend(r);
+	sim_record_end(r->sim);
+	ck_assert_uint_gt(sim_records(r->sim), 5);
+	for (size_t i = 0; i < sim_records(r->sim); i++) {
+		struct bed *c = bed_clone(r);
+
+		sim_free(c->sim);
+		c->sim = sim_recorded(r->sim, i);
+		sim_power_cut_all_lost(c->sim);
+		OK(bed_open(c, 0, false, E));
+		ck_assert_uint_eq(bed_scan(c, false, NULL).strips_bad, 0);
+		bed_check(c);
+		bed_free(c);
+	}
+	bed_free(r);
+}
+END_TEST
+
 START_TEST(calling_a_replacement_again_goes_on_with_it)
 {
 	struct bed *r = bed_new(3, 1, BED_DISK);
@@ -495,6 +526,7 @@ Suite *raid_mend_suite(void)
 	tcase_add_test(t,
 	    a_latent_error_elsewhere_does_not_stop_a_replacement);
 	tcase_add_loop_test(t, a_replacement_is_resumed_after_a_crash, 0, 6);
+	tcase_add_test(t, a_move_that_the_log_names_is_there);
 	tcase_add_test(t, calling_a_replacement_again_goes_on_with_it);
 	tcase_add_test(t, refuses_a_disk_that_is_too_small_before_it_writes);
 	tcase_add_test(t, takes_a_smaller_disk_if_what_is_used_fits);
