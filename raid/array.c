@@ -295,8 +295,20 @@ static int log_mark(struct array *a, unsigned member, struct err *e)
 	return rc;
 }
 
+/* What segments have is not the log's. */
+static void log_settle(struct array *a)
+{
+	for (size_t i = 0; i < a->map.count; i++) {
+		const struct seg_state *s = &a->map.segs[i]->s;
+
+		for (size_t k = 0; k < s->width; k++)
+			log_disown(a->log, s->member[k], s->extent[k]);
+	}
+}
+
 static int extents_mark(struct array *a, struct err *e)
 {
+	log_settle(a);
 	for (unsigned i = 0; i < a->as->member_count; i++)
 		if (alloc_add(&a->alloc, i, a->as->members[i]->extent_count,
 		    e) != 0 || log_mark(a, i, e) != 0)

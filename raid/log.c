@@ -177,6 +177,19 @@ size_t log_extents(struct log *l, unsigned member, uint32_t *out, size_t max)
 	return count;
 }
 
+void log_disown(struct log *l, unsigned member, uint32_t extent)
+{
+	size_t kept = 0;
+
+	pthread_mutex_lock(&l->lock);
+	for (size_t i = 0; i < l->held_count; i++)
+		if (l->held[i].member != member ||
+		    l->held[i].extent != extent)
+			l->held[kept++] = l->held[i];
+	l->held_count = kept;
+	pthread_mutex_unlock(&l->lock);
+}
+
 uint64_t log_bytes(struct log *l)
 {
 	uint64_t bytes;

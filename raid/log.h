@@ -153,6 +153,10 @@ bool log_knows(struct log *l, const uint8_t run[static 16], uint64_t flush);
  * log_start, which gives them back) those of other generations that superblock
  * slots still name; returns how many there are, fills in at most `max`. */
 size_t log_extents(struct log *l, unsigned member, uint32_t *out, size_t max);
+/* This extent belongs to a segment, so it is none of another generation's: a
+ * slot that names it is of a member that was away when it was given away.  To
+ * be told before log_extents() and log_start(). */
+void log_disown(struct log *l, unsigned member, uint32_t extent);
 /* Verify all copies block by block; heal from another member if `heal`. */
 MUST_CHECK int log_scrub(struct log *l, bool heal, struct scan_report *report,
     const struct scan_ops *ops, struct err *e);
