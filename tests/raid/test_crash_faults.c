@@ -150,6 +150,16 @@ static int replace_failed(struct run *r, struct array *a, struct err *e)
 	return 0;
 }
 
+/* Which members may be lost: none where there is less redundancy than p (and
+ * the array says so): what two members took while one was away. */
+static uint64_t may_lose(struct array *a)
+{
+	struct array_info info;
+
+	array_info(a, &info);
+	return info.reduced || info.degraded ? 0 : model_active(a);
+}
+
 static int prove(struct run *r, struct err *e)
 {
 	struct sim *s = model_disks(r->m);
@@ -164,7 +174,7 @@ static int prove(struct run *r, struct err *e)
 		rc = replace_failed(r, a, e);
 	if (rc == 0)
 		rc = heal(a, e);
-	active = model_active(a);
+	active = may_lose(a);
 	if (rc != 0) {
 		array_abandon(a);
 		return err_add(e, "afterwards");
