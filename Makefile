@@ -138,6 +138,10 @@ install: all
 	    install -D -m 755 $$p $(DESTDIR)$(PREFIX)/bin/$${p##*/}; done
 	for m in $(wildcard docs/man/*.[1-9]); do install -D -m 644 $$m \
 	    $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/}; done
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	for u in $(wildcard server/*.service server/*.timer); do \
+	    sed 's,/usr/\(local/\)\?bin/,$(PREFIX)/bin/,' $$u \
+	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/$${u##*/}; done
 clean:
 	rm -rf build
 
