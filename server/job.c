@@ -279,8 +279,8 @@ static void copy_lines(struct job *j, struct cmd_io *io, bool want_json)
 {
 	struct jobs *js = j->jobs;
 	uint64_t at = 0, missed;
-	enum out_to to;
-	bool json, running = true;
+	enum out_to to = TO_OUT;
+	bool json = false, running = true;
 
 	while (running && !io->broken) {
 		char *text;
