@@ -186,6 +186,32 @@ static int dir_open(struct store *s, const char *dir, struct err *e)
 	return s->dir >= 0 ? 0 : err_os(e, errno, "open %s", dir);
 }
 
+/* An open segment whose table cannot be read cannot be continued: nobody
+ * knows the next ordinal.  Then new segments are begun for all. */
+static int segments_continue(struct store *s, struct err *e)
+{
+	struct change c;
+	struct err why;
+	int rc;
+
+	if (toc_load(s, &why) == 0)
+		return committer_start(s, e);
+	if (why.code == ERR_NO_MEMORY) {
+		*e = why;
+		return -1;
+	}
+	warn_add(s->warn, NULL, 0, "%s; the open segments are sealed",
+	    why.text);
+	toc_free_all(s);
+	if (committer_start(s, e) != 0)
+		return -1;
+	change_init(&c);
+	c.seal = true;
+	rc = change_commit(s, &c, e);
+	change_release(&c);
+	return rc;
+}
+
 /* After a rebuild clients' caches have to ask again. */
 static int tokens_renew(struct store *s, struct err *e)
 {
@@ -215,7 +241,7 @@ static int open_all(struct store *s, const struct store_open *o,
 		return 0;
 	array_info(s->array, &info);
 	s->free_bytes = info.free_bytes;
-	if (toc_load(s, e) != 0 || committer_start(s, e) != 0)
+	if (segments_continue(s, e) != 0)
 		return -1;
 	return rebuilt ? tokens_renew(s, e) : 0;
 }

@@ -110,12 +110,11 @@ void bench_open_bare(struct bench *b, unsigned mib)
 	open_with(b, DISKS, mib, 0);
 }
 
-unsigned bench_damage(struct bench *b, uint64_t seed, size_t size)
+unsigned bench_damage_bytes(struct bench *b, const void *bytes, size_t size)
 {
-	uint8_t *data = malloc(size + 8), *disk = malloc(MIB + 64);
+	uint8_t *disk = malloc(MIB + 64);
 	unsigned found = 0;
 
-	chunk_make(seed, size, data);
 	for (unsigned d = 0; d < sim_disks(b->disks); d++)
 		for (uint64_t at = 0; at + MIB <= b->disk_size; at += MIB) {
 			uint8_t *hit = disk;
@@ -124,15 +123,25 @@ unsigned bench_damage(struct bench *b, uint64_t seed, size_t size)
 
 			sim_peek(b->disks, d, at, disk, n);
 			while ((hit = memmem(hit, n - (size_t)(hit - disk),
-			    data, 32)) != NULL) {
+			    bytes, size)) != NULL) {
 				sim_flip(b->disks, d,
 				    at + (uint64_t)(hit - disk), 0xff);
 				found++;
-				hit += 32;
+				hit += size;
 			}
 		}
-	free(data);
 	free(disk);
+	return found;
+}
+
+unsigned bench_damage(struct bench *b, uint64_t seed, size_t size)
+{
+	uint8_t *data = malloc(size + 8);
+	unsigned found;
+
+	chunk_make(seed, size, data);
+	found = bench_damage_bytes(b, data, 32);
+	free(data);
 	return found;
 }
 

@@ -47,6 +47,9 @@ void bench_start(struct bench *b);
 void bench_close(struct bench *b);
 void bench_client(struct bench *b, const char *name, const char *domain);
 
+/* The same for any bytes. */
+unsigned bench_damage_bytes(struct bench *b, const void *bytes, size_t size);
+
 struct pusher {
 	struct store_session *ss;
 	struct frame_builder *builder;

@@ -193,6 +193,26 @@ START_TEST(changes_the_domain_token_after_a_rebuild)
 }
 END_TEST
 
+/* The tables of open segments cannot be read: new ones are begun. */
+START_TEST(goes_on_beside_a_lost_table)
+{
+	struct id root, more;
+
+	bench_close(&b);
+	bench_open_bare(&b, 112);
+	root = push_simple(&b, "anna", 1, 100, COUNT, CHUNK);
+	bench_stop(&b, false);
+	ck_assert_uint_ge(bench_damage_bytes(&b, "bkT1", 4), 2);
+	bench_start(&b);
+	ck_assert_ptr_nonnull(strstr(b.warnings, "are sealed"));
+	check_simple(&b, "anna", 100, COUNT, CHUNK, &root);
+	more = push_simple(&b, "bert", 2, 110, COUNT, CHUNK);
+	bench_reopen(&b);
+	check_simple(&b, "anna", 100, COUNT, CHUNK, &root);
+	check_simple(&b, "bert", 110, COUNT, CHUNK, &more);
+}
+END_TEST
+
 Suite *store_store_suite(void);
 Suite *store_store_suite(void)
 {
@@ -209,6 +229,7 @@ Suite *store_store_suite(void)
 	tcase_add_test(t, does_not_believe_another_stores_index);
 	tcase_add_test(t, keeps_host_key_and_seed);
 	tcase_add_test(t, changes_the_domain_token_after_a_rebuild);
+	tcase_add_test(t, goes_on_beside_a_lost_table);
 	suite_add_tcase(s, t);
 	return s;
 }
