@@ -135,13 +135,17 @@ static bool is_full(const struct store *s)
 {
 	return s->pending_frames + 1 > TABLE_FRAMES_MAX ||
 	    s->pending_objects + 1024 > TABLE_OBJECTS_MAX ||
-	    s->durable.count > FOLD_ENTRIES_MAX ||
 	    array_unflushed(s->array) > 2 * s->flush_bytes;
 }
 
 int committer_room(struct store *s, struct err *e)
 {
 	while (store_writable(s, e) == 0) {
+		if (s->durable.count > FOLD_ENTRIES_MAX) {
+			committer_wake(s);	/* tries once more */
+			return err_set(e, ERR_NO_SPACE,
+			    "the index cannot be written");
+		}
 		if (!is_full(s))
 			return 0;
 		committer_wake(s);
@@ -443,19 +447,23 @@ static void flush_and_fold(struct store *s)
 static void *committer_run(void *arg)
 {
 	struct store *s = arg;
+	struct err e;
 
 	pthread_mutex_lock(&s->cut);
 	for (;;) {
 		bool due = flush_is_due(s);
 
-		if ((due || s->sync_wanted) && nothing_to_write(s))
+		if ((due || s->sync_wanted) && nothing_to_write(s)) {
+			if (s->durable.count > FOLD_ENTRIES_MAX)
+				(void)fold(s, &e);
 			settle_without_flush(s);
-		else if (due)
+		} else if (due) {
 			flush_and_fold(s);
-		else if (s->stopping)
+		} else if (s->stopping) {
 			break;
-		else
+		} else {
 			nap(s);
+		}
 	}
 	pthread_mutex_unlock(&s->cut);
 	return NULL;
