@@ -23,6 +23,10 @@ same "$src" "$tmp/back"
 want 0 bk status --json
 said '"state":"(degraded|reduced)"'
 want 1 bk verify --all
+step "a replacement that is too small is refused, and not left behind"
+want 2 bk array replace "${m[lost]}" "$tmp/tiny" --size 4M --wait
+one_sentence
+[ ! -e "$tmp/tiny" ] || die "the file is left"
 step "replace"
 want 0 bk array replace "${m[lost]}" "$tmp/new-member" --size 128M --wait
 want 0 bk status --json
