@@ -31,6 +31,14 @@ uint64_t clock_mono_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+uint64_t clock_boot_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 static void text(char out[static CLOCK_TEXT_SIZE], int64_t seconds,
     const char *fraction)
 {

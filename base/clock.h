@@ -15,6 +15,8 @@
 int64_t clock_real_ns(void);
 int64_t clock_real_s(void);
 uint64_t clock_mono_ms(void);
+/* The same, but it goes on while the machine is suspended. */
+uint64_t clock_boot_ms(void);
 
 #define CLOCK_TEXT_SIZE 48
 /* RFC 3339 with offset, in the local zone, e.g. 2024-05-03T07:15:00+02:00. */

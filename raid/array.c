@@ -4,9 +4,10 @@
  *
  * THE ORDER at opening
  *
- *   superblocks --> log replayed (map, facts, ids) --> extents of segments and
- *   log marked --> segments that a crash left open are sealed in memory -->
- *   log_start (epoch) --> the sealing and new ids in the log --> writers
+ *   superblocks --> nobody else has it (raid/heartbeat.c) --> log replayed
+ *   (map, facts, ids) --> extents of segments and log marked --> it is ours -->
+ *   segments that a crash left open are sealed in memory --> log_start (epoch)
+ *   --> the sealing and new ids in the log --> writers
  *
  *   An extent that no durable segment and no log chain names is free.
  *
@@ -20,6 +21,7 @@
  */
 #include "raid/cut.h"
 #include "raid/fmt_record.h"
+#include "raid/heartbeat.h"
 #include "raid/recset.h"
 
 #include "base/warn.h"
@@ -93,11 +95,13 @@ int array_log(struct array *a, const struct log_rec *recs, size_t count,
 	bool epoch;
 	int rc;
 
+	rc = heartbeat_check(a->heartbeat, e);
 	pthread_mutex_lock(&a->lock);
 	epoch = a->members_changed;
 	a->members_changed = false;
 	pthread_mutex_unlock(&a->lock);
-	rc = log_append(a->log, recs, count, epoch, &flush, e);
+	if (rc == 0)
+		rc = log_append(a->log, recs, count, epoch, &flush, e);
 	pthread_mutex_lock(&a->lock);
 	if (rc == 0) {
 		a->flush = flush;
@@ -356,6 +360,8 @@ static int write_begin(struct array *a, const struct log_position *pos,
 	struct recset r;
 	int rc = -1;
 
+	if (heartbeat_claim(a->heartbeat, e) != 0)
+		return -1;
 	recset_init(&r);
 	if (segments_settle(a, pos->clean, &r, e) != 0)
 		goto out;
@@ -413,8 +419,15 @@ static struct array *array_new(const struct array_open *o)
 	return a;
 }
 
+static void owner_leave(struct array *a, bool clear)
+{
+	heartbeat_end(a->heartbeat, clear);
+	a->heartbeat = NULL;
+}
+
 static void array_free(struct array *a)
 {
+	owner_leave(a, false);
 	array_cut_drop(a->cut);
 	segments_release(a);
 	if (a->log)
@@ -445,6 +458,19 @@ static void host_init(struct array *a)
 	a->parity = a->as->base.parity;
 }
 
+/* Whose is it?  Before the log is read, which an owner would change. */
+static int owner_look(struct array *a, const struct array_open *o,
+    struct err *e)
+{
+	if (heartbeat_new(&a->heartbeat, a, o, e) != 0)
+		return -1;
+	if (!a->read_only)
+		return heartbeat_look(a->heartbeat, e);
+	heartbeat_tell(a->heartbeat);
+	owner_leave(a, false);
+	return 0;
+}
+
 static int array_load(struct array *a, const struct array_open *o,
     struct err *e)
 {
@@ -454,6 +480,8 @@ static int array_load(struct array *a, const struct array_open *o,
 	    e) != 0)
 		return -1;
 	host_init(a);
+	if (owner_look(a, o, e) != 0)
+		return -1;
 	a->id_limit = 1;
 	if (log_load(&a->log, &a->host, replay, &pos, o->warn, e) != 0)
 		return -1;
@@ -483,6 +511,7 @@ int array_open(struct array **out, const struct array_open *o, struct err *e)
 		return err_set(e, ERR_NO_MEMORY, "no memory for an array");
 	}
 	if (array_load(a, o, e) != 0) {
+		owner_leave(a, true);
 		array_abandon(a);
 		return -1;
 	}
@@ -545,6 +574,7 @@ int array_close(struct array *a, struct err *e)
 	writers_stop(a);
 	if (!a->read_only)
 		rc = array_stop_clean(a, e);
+	owner_leave(a, true);
 	array_free(a);
 	return rc;
 }

@@ -69,6 +69,16 @@ struct array_create {
  * the size that would fit. */
 MUST_CHECK int array_create(const struct array_create *c, struct err *e);
 
+/* Who opens an array: what its owner record says. */
+#define ARRAY_HOST_MAX 64
+struct array_machine {
+	uint8_t machine[16];		/* stays when it is booted anew */
+	uint8_t boot[16];
+	char host[ARRAY_HOST_MAX + 1];	/* its name; graphic ASCII */
+	uint32_t pid;
+	uint64_t started;		/* of the process, ticks since boot */
+};
+
 struct array_open {
 	struct dev **devs;	/* taken over, also on failure */
 	size_t dev_count;
@@ -80,10 +90,23 @@ struct array_open {
 	int (*dev_open)(struct dev **out, const char *path, void *arg,
 	    struct err *e);
 	void *dev_arg;
+	/* Milliseconds between two beats of the owner record, 0 = 5000. */
+	unsigned beat_ms;
+	/* As if on another machine, for tests; NULL = this one. */
+	const struct array_machine *machine;
+	/* Ends the wait for another host (ERR_CANCELLED); or NULL. */
+	const atomic_bool *cancel;
 };
 
-/* Any order, any names.  Puts the log together from the members, copies it to
- * those that lag, begins a new epoch, seals what a crash left open. */
+/*
+ * Any order, any names.  Puts the log together from the members, copies it to
+ * those that lag, begins a new epoch, seals what a crash left open.
+ *
+ * If another host held the array and did not close it, waits 4 of its beats
+ * for a sign of life, and takes the array over when there is none; ERR_BUSY,
+ * naming host and process, when there is.  From then on the array stops
+ * (ERR_CONFLICT, naming it) as soon as another host is seen to have taken it.
+ */
 MUST_CHECK int array_open(struct array **out, const struct array_open *o,
     struct err *e);
 /* Flushes nothing of the store's (call array_flush first); leaves segments

@@ -42,6 +42,7 @@
 
 #include <pthread.h>
 
+struct heartbeat;
 struct open_seg;
 struct recset;
 struct stripe;
@@ -61,6 +62,7 @@ struct array {
 	/* fixed after array_open */
 	struct assembly *as;	/* members, by index */
 	struct log *log;
+	struct heartbeat *heartbeat;	/* NULL when read-only */
 	struct log_host host;
 	uint8_t uuid[RAID_UUID_SIZE];
 	unsigned parity;

@@ -136,6 +136,12 @@ void array_member_failed(void *arg, unsigned member, const struct err *why)
 
 	member_lost(a, member, gone ? MEMBER_MISSING : MEMBER_FAILED,
 	    why->text);
+	if (why->code != ERR_CONFLICT)
+		return;
+	/* Not the member's fault: another host has the array. */
+	pthread_mutex_lock(&a->lock);
+	array_stop_locked(a, why);
+	pthread_mutex_unlock(&a->lock);
 }
 
 void array_members_look(struct array *a)

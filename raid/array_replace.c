@@ -15,6 +15,7 @@
 
 #include "base/str.h"
 #include "raid/dev.h"
+#include "raid/heartbeat.h"
 #include "raid/signature.h"
 
 #include <inttypes.h>
@@ -132,7 +133,9 @@ static int join(struct array *a, struct member *old, struct dev *dev,
 	log_let_go(a->log);
 	if (rc != 0)
 		return -1;
-	rc = log_join(a->log, new->index, e);
+	rc = heartbeat_join(a->heartbeat, new, e);
+	if (rc == 0)
+		rc = log_join(a->log, new->index, e);
 	log_position(a->log, &pos);
 	pthread_mutex_lock(&a->lock);
 	a->flush = pos.flush;

@@ -49,6 +49,8 @@ void member_free(struct member *m);
 #define MEMBER_SLOTS 4
 /* Where superblock slot 0..3 of a device of `size` bytes begins. */
 uint64_t member_slot_offset(uint64_t size, unsigned slot);
+/* Where the owner record lies. */
+#define MEMBER_OWNER_AT ((UINT64_C(1) << 20) + 2 * (UINT64_C(64) << 10))
 /* How many extents of `extent_size` a device of `size` bytes has. */
 uint64_t member_extents_in(uint64_t size, uint64_t extent_size);
 

@@ -64,6 +64,9 @@ struct mio {
 	unsigned refs;		/* the owner, and each thread */
 	bool ending;
 	uint64_t slow_ms;
+	struct mio_guard guard;	/* constant once guard_row is there */
+	struct iobuf *guard_row;
+	uint64_t guard_seen_ms;
 };
 
 /* ---- buffers ---------------------------------------------------------- */
@@ -128,6 +131,29 @@ static void job_call(struct dev *d, struct job *j)
 	}
 }
 
+/* Locked. */
+static bool guard_is_due(const struct mio *m, const struct job *j)
+{
+	return j->op == MIO_WRITE && m->guard_row &&
+	    clock_boot_ms() - m->guard_seen_ms > m->guard.age_ms;
+}
+
+/* On the write lane alone, so there is one user of the row. */
+static int guard_pass(struct mio *m, struct err *e)
+{
+	uint64_t now = clock_boot_ms();
+	struct dev *d = m->dev;
+	struct err ignored;
+
+	if (d->ops->read(d, m->guard_row->data, RAID_ROW, m->guard.offset,
+	    true, &ignored) != 0)
+		return 0;
+	if (m->guard.judge(m->guard_row->data, m->guard.key, e) != 0)
+		return -1;
+	mio_guard_seen(m, now);
+	return 0;
+}
+
 static void mio_unref(struct mio *m)	/* locked; unlocks */
 {
 	bool last = --m->refs == 0;
@@ -136,6 +162,7 @@ static void mio_unref(struct mio *m)	/* locked; unlocks */
 	if (!last)
 		return;
 	dev_close(m->dev);
+	iobuf_unref(m->guard_row);
 	for (int i = 0; i < LANES; i++)
 		pthread_cond_destroy(&m->lanes[i].wake);
 	pthread_cond_destroy(&m->done);
@@ -147,6 +174,7 @@ static void lane_step(struct lane *l)	/* locked, around the call */
 {
 	struct mio *m = l->mio;
 	struct job *j = l->first;
+	bool guarded = guard_is_due(m, j);
 
 	l->first = j->next;
 	if (!l->first)
@@ -155,7 +183,10 @@ static void lane_step(struct lane *l)	/* locked, around the call */
 		l->running = true;
 		l->since_ms = clock_mono_ms();
 		pthread_mutex_unlock(&m->lock);
-		job_call(m->dev, j);
+		if (guarded && guard_pass(m, &j->e) != 0)
+			j->rc = -1;
+		else
+			job_call(m->dev, j);
 		pthread_mutex_lock(&m->lock);
 		l->running = l->stuck = false;
 		j->took_ms = clock_mono_ms() - l->since_ms;
@@ -339,11 +370,13 @@ static void job_wait(struct job *j, struct mio_req *r)
 	static const char *const verb[] = { "read", "write", "flush" };
 	struct mio *m = r->mio;
 	struct lane *l = &m->lanes[r->op == MIO_READ ? LANE_READ : LANE_WRITE];
-	uint64_t limit;
+	uint64_t limit, began = clock_mono_ms();
+	uint64_t last = r->wait_ms ? began + r->wait_ms : UINT64_MAX;
 
 	pthread_mutex_lock(&m->lock);
-	while (!j->done && !lane_is_stuck(l, &limit))
-		wait_until(m, limit);
+	while (!j->done && !lane_is_stuck(l, &limit) &&
+	    clock_mono_ms() < last)
+		wait_until(m, limit < last ? limit : last);
 	if (j->done) {
 		r->rc = j->rc;
 		r->took_ms = j->took_ms;
@@ -351,10 +384,10 @@ static void job_wait(struct job *j, struct mio_req *r)
 			r->e = j->e;
 	} else {
 		j->dropped = true;
-		r->took_ms = m->limit_ms;
+		r->took_ms = l->stuck ? m->limit_ms : r->wait_ms;
 		r->rc = err_set(&r->e, ERR_TIMEOUT,
 		    "%s: a %s did not end within %llu ms", m->dev->name,
-		    verb[r->op], (unsigned long long)m->limit_ms);
+		    verb[r->op], (unsigned long long)r->took_ms);
 	}
 	job_unref(j);
 	pthread_mutex_unlock(&m->lock);
@@ -427,6 +460,31 @@ int mio_flush(struct mio *m, struct err *e)
 	struct mio_req r = { .mio = m, .op = MIO_FLUSH };
 
 	return run_one(&r, e);
+}
+
+int mio_guard_set(struct mio *m, const struct mio_guard *g, struct err *e)
+{
+	struct iobuf *row = iobuf_new(RAID_ROW);
+
+	if (!row)
+		return err_set(e, ERR_NO_MEMORY, "no memory for a member");
+	pthread_mutex_lock(&m->lock);
+	if (!m->guard_row) {
+		m->guard = *g;
+		m->guard_row = row;
+		row = NULL;
+	}
+	pthread_mutex_unlock(&m->lock);
+	iobuf_unref(row);
+	return 0;
+}
+
+void mio_guard_seen(struct mio *m, uint64_t boot_ms)
+{
+	pthread_mutex_lock(&m->lock);
+	if (boot_ms > m->guard_seen_ms)
+		m->guard_seen_ms = boot_ms;
+	pthread_mutex_unlock(&m->lock);
 }
 
 bool mio_stuck(struct mio *m)

@@ -43,6 +43,9 @@ struct mio_req {
 	struct iobuf *buf;	/* the request takes a reference of its own */
 	size_t buf_offset, size;
 	uint64_t offset;	/* on the device */
+	/* Give up earlier than the member's limit, which then says nothing
+	 * about the member; 0 = not. */
+	uint64_t wait_ms;
 	/* filled in */
 	int rc;			/* 0 or -1 */
 	struct err e;		/* when -1 */
@@ -67,6 +70,24 @@ MUST_CHECK int mio_read(struct mio *m, void *out, size_t size,
 MUST_CHECK int mio_write(struct mio *m, const void *data, size_t size,
     uint64_t offset, struct err *e);
 MUST_CHECK int mio_flush(struct mio *m, struct err *e);
+
+/*
+ * Before a write, when nothing has been told by mio_guard_seen() for `age_ms`,
+ * the block at `offset` is read on the writing thread and judged: if it is not
+ * right, the write fails with what judge() says, undone.  A block that cannot
+ * be read is no reason.  judge() must depend on its arguments alone (a call
+ * that hangs outlives us).
+ */
+struct mio_guard {
+	uint64_t offset, age_ms;
+	uint8_t key[32];	/* for judge() */
+	int (*judge)(const uint8_t *block, const uint8_t *key, struct err *e);
+};
+/* Once for each member; later calls do nothing. */
+MUST_CHECK int mio_guard_set(struct mio *m, const struct mio_guard *g,
+    struct err *e);
+/* It was right at this moment (clock_boot_ms). */
+void mio_guard_seen(struct mio *m, uint64_t boot_ms);
 
 /* True while a lane of this member is stuck in a call given up. */
 bool mio_stuck(struct mio *m);

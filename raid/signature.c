@@ -272,6 +272,8 @@ static int own_wipe(struct dev *d, struct err *e)
 	for (unsigned i = 0; i < MEMBER_SLOTS && rc == 0; i++)
 		rc = d->ops->write(d, raw, SUPER_SIZE,
 		    member_slot_offset(d->size, i), e);
+	if (rc == 0)
+		rc = d->ops->write(d, raw, RAID_ROW, MEMBER_OWNER_AT, e);
 	free(raw);
 	return rc;
 }

@@ -265,7 +265,7 @@ static int put_together(struct owner *o, struct opening *op, bool read_only,
 {
 	const struct array_open a = { .devs = op->devs,
 	    .dev_count = op->count, .read_only = read_only, .warn = &o->warn,
-	    .dev_open = owner_dev_open };
+	    .dev_open = owner_dev_open, .cancel = &o->stop };
 	int rc = array_open(&o->array, &a, e);
 
 	memset(op, 0, sizeof(*op));
