@@ -584,19 +584,17 @@ static int settle_head(struct flow *f, struct err *e)
 		remove_at(f, &f->head);
 		return 0;
 	}
-	if (!n->object || page) {
-		if (n->object && n->object->state == FETCH_WANTED &&
-		    fetch_wait(f->fetch, n->object, e) != 0)
-			return -1;
-		if (pump(f, e) != 0)
-			return -1;
-		if (f->head != n)
-			return 0;
-	}
+	/* What pump() leaves at the head may be a new node at the address of the
+	 * old one: nothing is concluded from pointers, the head is looked at
+	 * again. */
+	if (!n->object)
+		return pump(f, e);
 	if (fetch_wait(f->fetch, n->object, e) != 0)
 		return -1;
-	if (!page || page_sound(n))
-		return page ? 0 : 1;
+	if (!page)
+		return 1;
+	if (page_sound(n))
+		return pump(f, e);
 	if (n->kind == NODE_PAGE)
 		return 1;		/* FLOW_LOST */
 	n->file->lost = true;

@@ -582,6 +582,33 @@ START_TEST(a_tree_that_names_itself_is_a_lost_page)
 }
 END_TEST
 
+/* Pages of equal directories are one object, and so there at once: several are
+ * expanded in one step, each freed where the next may be made. */
+START_TEST(many_equal_directories_are_restored)
+{
+	const struct timespec when[2] = { { 1000, 0 }, { 1000, 0 } };
+	static const char *const below[] = { "/a/b/c/f", "/a/b/c", "/a/b",
+		"/a", "" };
+	char name[128];
+
+	for (unsigned i = 0; i < 600; i++) {
+		(void)snprintf(name, sizeof(name), "d%03u/a/b/c", i);
+		make_dir(at(fx.src, name));
+		(void)snprintf(name, sizeof(name), "d%03u/a/b/c/f", i);
+		put_text(at(fx.src, name), "the same everywhere");
+		for (size_t k = 0; k < sizeof(below) / sizeof(*below); k++) {
+			(void)snprintf(name, sizeof(name), "d%03u%s", i,
+			    below[k]);
+			ck_assert_int_eq(utimensat(AT_FDCWD, at(fx.src, name),
+			    when, 0), 0);
+		}
+	}
+	run_ok(&fx, "push", fx.src);
+	run_ok(&fx, "restore", latest(), "--to", fx.dst);
+	same_trees();
+}
+END_TEST
+
 /* ---- reading ahead ------------------------------------------------------ */
 
 START_TEST(slow_answers_are_waited_for_a_few_times_only)
@@ -650,6 +677,7 @@ static void add_tests(TCase *t)
 	    sizeof(hostile_names) / sizeof(hostile_names[0]));
 	tcase_add_test(t, a_link_planted_in_the_target_leads_nowhere);
 	tcase_add_test(t, a_tree_that_names_itself_is_a_lost_page);
+	tcase_add_test(t, many_equal_directories_are_restored);
 	tcase_add_loop_test(t, slow_answers_are_waited_for_a_few_times_only,
 	    0, 3);
 	tcase_add_test(t, dry_run_writes_nothing);
