@@ -91,6 +91,19 @@ START_TEST(an_unknown_host_key_is_refused_and_not_pinned)
 }
 END_TEST
 
+START_TEST(without_a_given_file_the_users_known_hosts_count)
+{
+	struct server s;
+	struct client c;
+
+	server_open(&s);
+	client_init(&c, &s, 0);
+	c.t.known_hosts = NULL;
+	refused(&s, &c, ERR_DENIED, ".ssh/known_hosts");
+	server_close(&s);
+}
+END_TEST
+
 START_TEST(a_changed_host_key_is_refused)
 {
 	struct server s, other;
@@ -392,6 +405,7 @@ Suite *base_wire_ssh_suite(void)
 	tcase_add_test(t, a_registered_client_and_a_pinned_server_talk);
 	tcase_add_test(t, an_unknown_key_is_denied);
 	tcase_add_test(t, an_unknown_host_key_is_refused_and_not_pinned);
+	tcase_add_test(t, without_a_given_file_the_users_known_hosts_count);
 	tcase_add_test(t, a_changed_host_key_is_refused);
 	tcase_add_test(t, a_host_key_of_another_type_is_refused);
 	tcase_add_test(t, known_hosts_that_cannot_be_read_is_said);
