@@ -48,6 +48,9 @@ FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzzlib = $(call libs,$(or $(filter $(DIRS),$(firstword \
           $(subst _, ,$1))),store))
 
+# What starts from nothing uses all processors, unless told otherwise.
+J := $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 # One line per step; `make V=1` shows the commands.
 Q := $(if $(V),,@)
 
@@ -97,7 +100,7 @@ unit-programs: $(UNITS:%=$B/check-%)
 fuzz-programs: $(FUZZ:%=$B/replay-%)
 
 check: deps
-	@$(MAKE) --no-print-directory all unit-programs fuzz-programs
+	@$(MAKE) --no-print-directory $J all unit-programs fuzz-programs
 	@tests/check.sh $B unit:"$(UNITS)" fuzz:"$(FUZZ)" scenarios:short
 unit: unit-programs
 	@tests/check.sh $B unit:"$(UNITS)"
@@ -114,7 +117,7 @@ check-sanitized:
 check-valgrind: unit-programs
 	@tests/check.sh $B valgrind:"$(filter base proto,$(UNITS))"
 demo: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $J all
 	@BK_BIN=$(CURDIR)/$B tests/scenarios/demo.sh
 bench: all
 	@BK_BIN=$(CURDIR)/$B tests/bench/run.sh
