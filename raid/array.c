@@ -323,6 +323,17 @@ static int extents_mark(struct array *a, struct err *e)
 	return 0;
 }
 
+/* Born with fewer members than there are now: what is written from now on is
+ * to have its parity. */
+static bool segment_is_narrow(const struct array *a, const struct seg_state *s)
+{
+	unsigned writable = 0;
+
+	for (size_t i = 0; i < a->as->member_count; i++)
+		writable += member_writable(a->as->members[i]);
+	return s->parity < a->parity && writable > s->parity + 1u;
+}
+
 /* Segments that a crash left open are sealed (A1); after a clean stop they go
  * on (A2), unless one of their members does not take writes. */
 static int segments_settle(struct array *a, bool clean, struct recset *r,
@@ -332,7 +343,7 @@ static int segments_settle(struct array *a, bool clean, struct recset *r,
 
 	for (size_t i = 0; i < a->map.count; i++) {
 		struct seg *s = a->map.segs[i];
-		bool go_on = clean;
+		bool go_on = clean && !segment_is_narrow(a, &s->s);
 
 		if (s->s.sealed)
 			continue;

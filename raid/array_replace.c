@@ -48,6 +48,13 @@ static int old_check(struct array *a, const char *old, const struct dev *dev,
 	return 0;
 }
 
+/* A device of this many bytes has that many extents for certain: beside them
+ * the two edges, and less than an extent before the middle and at the end. */
+static uint64_t device_size_for(uint64_t extents, uint64_t extent_size)
+{
+	return (extents + 2) * extent_size + (UINT64_C(6) << 20);
+}
+
 /* What is used on the old one, and the reserve that any member keeps. */
 static int size_check(struct array *a, const struct member *old,
     const struct dev *dev, struct err *e)
@@ -64,9 +71,10 @@ static int size_check(struct array *a, const struct member *old,
 	if (found >= needed)
 		return 0;
 	return err_set(e, ERR_LIMIT, "%s is too small to replace %s: %" PRIu64
-	    " bytes are needed and %" PRIu64 " found", dev->name,
-	    old->path ? old->path : "the member", needed * a->extent_size,
-	    found * a->extent_size);
+	    " bytes are needed for what is used and the reserve, and %" PRIu64
+	    " found; nothing was written", dev->name,
+	    old->path ? old->path : "the member",
+	    device_size_for(needed, a->extent_size), dev->size);
 }
 
 static int checks(struct array *a, const char *old, struct dev *dev,

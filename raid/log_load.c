@@ -435,12 +435,13 @@ static void describe(const struct loading *g, const struct branch *b,
 static int refuse(const struct loading *g, struct err *e)
 {
 	const struct branch *y = g->branches[0];
-	char a[200], b[200];
+	char a[175], b[175];
 
 	describe(g, y, a, sizeof(a));
 	describe(g, objection(g, y), b, sizeof(b));
-	return err_set(e, ERR_CONFLICT, "the members diverged: (%s) and (%s)",
-	    a, b);
+	return err_set(e, ERR_CONFLICT, "the members diverged: (%s) and (%s); "
+	    "nothing was written; keep one side: start with its members "
+	    "alone, then replace the others", a, b);
 }
 
 static int branch_choose(struct loading *g, struct branch **out,
@@ -608,7 +609,14 @@ static void tell_stale(struct log *l, const struct branch *b,
 		struct member *m = l->host->members[i];
 
 		m->stale = member_readable(m) && b->held[i] < b->flush;
-		if (m->stale)
+		if (m->stale && last_epoch(b)->set >> i & 1 &&
+		    b->held[i] + 1 < b->flush)
+			warn_add(warn, m->path, m->path ? strlen(m->path) : 0,
+			    "its log ends at flush %" PRIu64 " of %" PRIu64
+			    ", though it had confirmed more: an old copy, or a "
+			    "disk that lies; verify --all finds what it lacks",
+			    b->held[i], b->flush);
+		else if (m->stale)
 			warn_add(warn, m->path, m->path ? strlen(m->path) : 0,
 			    "its log ends at flush %" PRIu64 " of %" PRIu64,
 			    b->held[i], b->flush);
