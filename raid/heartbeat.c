@@ -371,8 +371,8 @@ void heartbeat_tell(struct heartbeat *h)
 	if (!l)
 		return;
 	if (look_first(h, l, &last, &e) != 0)
-		warn_add(h->warn, NULL, 0, "what is read may change "
-		    "meanwhile: %s", e.text);
+		warn_add(h->warn, NULL, 0, "another process of this host has "
+		    "the array open: what is read may change meanwhile");
 	else if (last)
 		warn_add(h->warn, NULL, 0, "host %s (process %" PRIu32 ") has "
 		    "the array open, or did not end cleanly: what is read may "

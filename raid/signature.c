@@ -313,6 +313,10 @@ int signature_check(struct dev *d, const char *wipe, int *to_wipe,
 		*to_wipe = 1;
 		return 0;
 	}
+	if (strcmp(s.type, OWN_TYPE) == 0)
+		return err_set(e, ERR_EXISTS, "%s is a member of an array (bk "
+		    "%s): recover opens that; --wipe=%s would destroy what it "
+		    "has of it", d->name, s.uuid, s.uuid);
 	return err_set(e, ERR_EXISTS, "%s is not blank: it holds %s%s%s; "
 	    "--wipe=%s would clear it", d->name, s.type,
 	    s.uuid[0] ? " " : "", s.uuid, s.uuid[0] ? s.uuid : s.type);
