@@ -2,8 +2,8 @@
  * raid/signature.c - whose is this disk?
  *
  * libblkid wants a file descriptor, and our devices are not always files.  So
- * the parts of the disk where signatures live (the first and the last 2 MiB)
- * are copied into a sparse file in memory of the same size; libblkid probes and
+ * the parts of the disk where signatures live (the first and the last 2 MiB, and
+ * a few places between) are copied into a sparse file in memory of the same size; libblkid probes and
  * wipes that, and the blocks that changed are written back to the device.  It
  * never sees the device itself, so what it does not know it cannot touch.
  */
@@ -28,7 +28,8 @@
 #include <unistd.h>
 
 #define EDGE (UINT64_C(2) << 20)	/* bytes looked at, at either end */
-#define ROUNDS_MAX 64			/* signatures wiped on one disk */
+#define ROUNDS_MAX 1024			/* places wiped on one disk; a member of a
+					 * ZFS pool has 512 uberblocks */
 #define OWN_TYPE "bk"
 
 /* Works on the rows of both edges. */
@@ -37,8 +38,16 @@ struct edges {
 	int fd;			/* the copy */
 	uint8_t *row;		/* RAID_ROW bytes, aligned */
 	uint8_t *other;		/* the same */
-	bool changed;
+	bool wiped_btrfs;
 };
+
+/* Second headers of LUKS 2, and the mirrors of btrfs. */
+static const uint64_t places[] = {
+	UINT64_C(2) << 20, UINT64_C(4) << 20,
+	UINT64_C(64) << 20, UINT64_C(256) << 30,
+};
+#define PLACES (sizeof(places) / sizeof(places[0]))
+#define FIRST_MIRROR 2
 
 static void edges_release(struct edges *x)
 {
@@ -58,6 +67,9 @@ static int each_row(struct edges *x,
 			return -1;
 	for (uint64_t at = tail; at < size; at += RAID_ROW)
 		if (fn(x, at, e) != 0)
+			return -1;
+	for (size_t i = 0; i < PLACES && places[i] < tail; i++)
+		if (fn(x, places[i], e) != 0)
 			return -1;
 	return 0;
 }
@@ -85,7 +97,6 @@ static int row_write_back(struct edges *x, uint64_t offset, struct err *e)
 		return -1;
 	if (memcmp(x->row, x->other, RAID_ROW) == 0)
 		return 0;
-	x->changed = true;
 	return d->ops->write(d, x->other, RAID_ROW, offset, e);
 }
 
@@ -211,6 +222,8 @@ static int foreign_wipe(struct edges *x, const char *wipe, struct err *e)
 				    "%s %s", x->d->name, s.type, s.uuid);
 			}
 			wiped_gpt = wiped_gpt || strcmp(s.type, "gpt") == 0;
+			x->wiped_btrfs = x->wiped_btrfs ||
+			    strcmp(s.type, "btrfs") == 0;
 			rc = blkid_do_wipe(pr, 0) == 0 ? 0 : -1;
 		}
 		blkid_free_probe(pr);
@@ -222,6 +235,25 @@ static int foreign_wipe(struct edges *x, const char *wipe, struct err *e)
 	}
 	return err_set(e, ERR_LIMIT, "%s holds more than %d signatures",
 	    x->d->name, ROUNDS_MAX);
+}
+
+/* btrfs finds itself again by its mirrors, which libblkid leaves. */
+static int mirrors_wipe(struct edges *x, struct err *e)
+{
+	for (size_t i = FIRST_MIRROR; i < PLACES; i++) {
+		if (places[i] + RAID_ROW > x->d->size)
+			break;
+		if (io_pread_all(x->fd, x->row, RAID_ROW, places[i], "memory",
+		    e) != 0)
+			return -1;
+		if (memcmp(x->row + 64, "_BHRfS_M", 8) != 0)
+			continue;
+		memset(x->row, 0, RAID_ROW);
+		if (io_pwrite_all(x->fd, x->row, RAID_ROW, places[i],
+		    "memory", e) != 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* ---- our own ---------------------------------------------------------- */
@@ -333,6 +365,8 @@ static int wipe_all(struct edges *x, const char *wipe, struct err *e)
 	if (own && !may_wipe(&s, wipe))
 		return err_set(e, ERR_EXISTS, "%s also holds %s %s", d->name,
 		    s.type, s.uuid);
+	if (x->wiped_btrfs && mirrors_wipe(x, e) != 0)
+		return -1;
 	/* The copy still has our superblocks: they go last. */
 	if (each_row(x, row_write_back, e) != 0)
 		return -1;
