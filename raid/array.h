@@ -26,7 +26,7 @@
  *   ERR_CONFLICT (cloned or diverged members), ERR_BUSY (another owner),
  *   ERR_CORRUPT.  Sentences name the member.
  * Threads: everything here may be called from any thread, except that
- *   array_append() and array_cut_begin..end are serialised by the caller (the
+ *   array_append() and array_cut_freeze..end are serialised by the caller (the
  *   store's cut lock), and there is one array_flush() at a time.
  */
 #ifndef RAID_ARRAY_H
@@ -165,6 +165,19 @@ uint64_t array_unflushed(const struct array *a);
 
 struct array_cut;
 
+/*
+ * Our turn to write to the log: waits while somebody else does, over their
+ * I/O, so the caller holds no lock of its own.  Appends may go on until
+ * array_cut_freeze().
+ */
+MUST_CHECK int array_cut_enter(struct array *a, struct array_cut **out,
+    struct err *e);
+/* The instant; no I/O and no waiting.  -1 (no memory, or the array stopped):
+ * `c` is freed and the turn is over. */
+MUST_CHECK int array_cut_freeze(struct array_cut *c, struct err *e);
+/* Instead of array_cut_freeze(): there is to be no cut. */
+void array_cut_leave(struct array_cut *c);
+/* Both at once, for who has the array to himself. */
 MUST_CHECK int array_cut_begin(struct array *a, struct array_cut **out,
     struct err *e);
 /* The segments that took frames since the last cut: *i from 0; false at the
@@ -229,6 +242,35 @@ enum array_read {
 enum array_read array_read(struct array *a, const struct place *p, void *out,
     bool (*check)(void *arg, const void *data, size_t size), void *arg,
     struct err *e);
+
+/* ---- a flush that is done again --------------------------------------- */
+
+/*
+ * array_flush() for a caller who can append again.  1: a member failed, nothing
+ * of the cut is durable and nothing is lost; without that member there would
+ * be full redundancy.  The caller then
+ *
+ *   array_redo_close   in his cut lock, before any append
+ *   array_redo_read    every frame, appended before or after the cut, that is
+ *                      in no durable table and lies in a segment that
+ *                      array_redo_wants; and appends it anew
+ *   array_redo_end     and cuts again, with all the facts; tables of those
+ *                      segments as if there had been no cut
+ *
+ * The redo, and the cut after it, take the collector's reserve.  As each one
+ * costs a member, there is an end to it.  If it cannot be done, the caller
+ * must not cut any more.
+ */
+MUST_CHECK int array_flush_or_redo(struct array *a, struct array_cut *c,
+    struct flush_result *result, struct err *e);
+bool array_redo_wants(struct array *a, uint64_t segment);
+void array_redo_close(struct array *a);
+/* As array_read(), of such a frame; place->last does not matter.  Waits for
+ * the devices, so without locks. */
+enum array_read array_redo_read(struct array *a, const struct place *p,
+    void *out, bool (*check)(void *arg, const void *data, size_t size),
+    void *arg, struct err *e);
+void array_redo_end(struct array *a);
 
 /* ---- segments --------------------------------------------------------- */
 
@@ -326,6 +368,7 @@ struct array_info {
 	unsigned parity, member_count;
 	uint64_t extent_size;
 	bool read_only, degraded, reduced;
+	bool writes_reduced;	/* too few members to write with parity p */
 	uint64_t used_bytes;	/* frame bytes that are stored */
 	uint64_t free_bytes;	/* that an append of SEG_DATA can really take,
 				 * by running the allocator on a copy */

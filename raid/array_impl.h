@@ -5,12 +5,14 @@
  *
  * LOCKS, in the order in which they may be taken
  *
- *   1  the caller's cut lock: array_append and array_cut_begin..end are
- *      serialised by the caller
- *   2  commit: one at a time composes records, hands them to the log and
- *      applies them to the memory.  Held from array_cut_begin to the end of
+ *   1  commit: one at a time composes records, hands them to the log and
+ *      applies them to the memory.  Held from array_cut_enter to the end of
  *      array_flush, so that a cut knows its flush number; held over I/O.  Not
  *      a mutex but a flag under (4): one thread may cut and another flush
+ *   2  the caller's cut lock: array_append and array_cut_freeze..end are
+ *      serialised by the caller.  An append that must reserve ids is in (2)
+ *      and needs (1): it waits for who holds (1) over I/O, but one who waits
+ *      for (2) (cut_waits) lends it, and cannot go on meanwhile
  *   3  the log's own lock; its callbacks take (4)
  *   4  array.lock, the state lock: map, allocator, member states, leases, open
  *      segments, queue of stripes, facts.  Never held over I/O, nor over a
@@ -18,7 +20,7 @@
  *
  * Beside them a segment can be held: by leases (many readers; its extents are
  * not reused) or exclusively (heal, move).  Both are taken under (4) and held
- * over I/O, without (2); who holds one exclusively waits for nothing else but
+ * over I/O, without (1); who holds one exclusively waits for nothing else but
  * devices.  A move takes commit first and then the segment, for the moment in
  * which the map changes.
  *
@@ -76,7 +78,7 @@ struct array {
 	struct parity codes[SEG_WIDTH_MAX + 1][SEG_PARITY_MAX + 1]; /* k, p */
 	pthread_t writers[ARRAY_WRITERS];
 	unsigned writer_count;
-	pthread_mutex_t mend;	/* one array_mend at a time; before (2) */
+	pthread_mutex_t mend;	/* one array_mend at a time; before (1) */
 
 	pthread_mutex_t lock;	/* guards all that follows */
 	pthread_cond_t changed;	/* anything below, except: */
@@ -85,7 +87,8 @@ struct array {
 	struct alloc alloc;
 	struct facts *facts;
 	bool commit_busy;
-	struct array_cut *cut;	/* begun and not yet flushed */
+	bool cut_waits;		/* commit is held to cut, nothing is frozen */
+	struct array_cut *cut;	/* frozen and not yet flushed */
 	bool members_changed;	/* an epoch is due */
 	bool stopped;		/* no more writes; stop says why */
 	struct err stop;

@@ -432,6 +432,7 @@ void array_info(struct array *a, struct array_info *out)
 {
 	uint64_t bytes = log_bytes(a->log);
 	struct log_position pos;
+	unsigned writable = 0;
 
 	log_position(a->log, &pos);
 	memset(out, 0, sizeof(*out));
@@ -446,6 +447,7 @@ void array_info(struct array *a, struct array_info *out)
 		const struct member *m = a->as->members[i];
 
 		out->member_count += m->state != MEMBER_REMOVED;
+		writable += member_writable(m);
 		out->degraded = out->degraded ||
 		    (m->state != MEMBER_REMOVED && !member_present(m));
 	}
@@ -459,6 +461,7 @@ void array_info(struct array *a, struct array_info *out)
 		out->segments_reduced += array_seg_reduced(a, &s->s);
 	}
 	out->reduced = out->segments_reduced > 0;
+	out->writes_reduced = writable <= a->parity;
 	out->free_bytes = free_bytes_locked(a);
 	pthread_mutex_unlock(&a->lock);
 }

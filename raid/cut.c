@@ -1,11 +1,11 @@
 /*
  * raid/cut.c - one instant, at a frame boundary, over all open segments.
  *
- * From array_cut_begin to array_cut_end no frame is appended (the caller sees
+ * From array_cut_freeze to array_cut_end no frame is appended (the caller sees
  * to it), and the tables of the frames are added.  array_cut_end closes the
  * last stripe of each segment, so that what comes later is in stripes of its
- * own; nothing here waits for a device but the beginning, which waits for the
- * log flush of somebody else to end.
+ * own.  Nothing here waits for a device but array_cut_enter, which waits for
+ * the log flush of somebody else to end, before anything is frozen.
  *
  * INVARIANTS   (tests/raid/test_cut.c)
  *
@@ -74,10 +74,9 @@ static int items_take(struct array *a, struct array_cut *c, struct err *e)
 	return 0;
 }
 
-int array_cut_begin(struct array *a, struct array_cut **out, struct err *e)
+int array_cut_enter(struct array *a, struct array_cut **out, struct err *e)
 {
 	struct array_cut *c;
-	int rc;
 
 	if (a->read_only)
 		return err_set(e, ERR_DENIED, "the array is open read-only");
@@ -89,20 +88,50 @@ int array_cut_begin(struct array *a, struct array_cut **out, struct err *e)
 		free(c);
 		return -1;
 	}
+	pthread_mutex_lock(&a->lock);
+	a->cut_waits = true;
+	pthread_cond_broadcast(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+	*out = c;
+	return 0;
+}
+
+void array_cut_leave(struct array_cut *c)
+{
+	struct array *a = c->a;
+
+	pthread_mutex_lock(&a->lock);
+	a->cut_waits = false;
+	pthread_mutex_unlock(&a->lock);
+	array_commit_leave(a);
+	array_cut_drop(c);
+}
+
+int array_cut_freeze(struct array_cut *c, struct err *e)
+{
+	struct array *a = c->a;
+	int rc;
+
 	c->flush = log_next_flush(a->log);
 	pthread_mutex_lock(&a->lock);
-	rc = items_take(a, c, e);
+	rc = array_running_locked(a, e);
+	if (rc == 0)
+		rc = items_take(a, c, e);
 	c->no = a->cut_no;
+	a->cut_waits = false;
 	if (rc == 0)
 		a->cut = c;
 	pthread_mutex_unlock(&a->lock);
-	if (rc != 0) {
-		array_commit_leave(a);
-		array_cut_drop(c);
+	if (rc != 0)
+		array_cut_leave(c);
+	return rc;
+}
+
+int array_cut_begin(struct array *a, struct array_cut **out, struct err *e)
+{
+	if (array_cut_enter(a, out, e) != 0)
 		return -1;
-	}
-	*out = c;
-	return 0;
+	return array_cut_freeze(*out, e);
 }
 
 void array_cut_drop(struct array_cut *c)

@@ -24,6 +24,7 @@ struct cut_item {		/* one open segment */
 	struct place table;
 	struct seg_state next;	/* what the log will say */
 	bool write;		/* it has something to say */
+	bool wrote;		/* rows of this flush are in it */
 };
 
 struct cut_fact {

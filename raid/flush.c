@@ -20,10 +20,13 @@
  *                      no record names
  *   after              the state after it
  *
- * A MEMBER THAT FAILS in 1 or 2 is set aside before 3: its strips of this
- * flush are absent (the reduced set), its segments are sealed.  If that is
- * more than their parity, the array stops.  A failed flush is never tried
- * again: what the device then says of earlier writes is worth nothing.
+ * A MEMBER THAT FAILS in 1 or 2 is set aside before 3.  If those that are left
+ * can give full redundancy, the caller may do it all again (raid/redo.c).
+ * Else its strips of this flush are absent (the reduced set), its segments are
+ * sealed.  If that is more than their parity, the array stops.  One that fails
+ * in 3 is told of as well, for the strips are named by then.  A failed flush
+ * is never tried again: what the device then says of earlier writes is worth
+ * nothing.
  *
  * INVARIANTS   (tests/raid/test_flush.c)
  *
@@ -35,6 +38,7 @@
 #include "raid/flush_site.h"
 #include "raid/fmt_record.h"
 #include "raid/recset.h"
+#include "raid/redo.h"
 #include "raid/stripe_io.h"
 
 #include <assert.h>
@@ -160,14 +164,42 @@ static int items_next(struct array *a, struct array_cut *c,
 
 		it->seal = it->seal || item_over(it);
 		rc = item_next(a, c, it, e);
-		if (it->next.rows > it->os->seg->s.rows &&
-		    array_seg_reduced(a, &it->next))
+		it->wrote = it->next.rows > it->os->seg->s.rows;
+		if (it->wrote && array_seg_reduced(a, &it->next))
 			result->reduced = true;
 	}
 	if (rc != 0)
 		array_stop_locked(a, e);
 	pthread_mutex_unlock(&a->lock);
 	return rc;
+}
+
+/* After the log: members may have been lost there. */
+static void items_judge(struct array *a, const struct array_cut *c,
+    struct flush_result *result)
+{
+	pthread_mutex_lock(&a->lock);
+	for (size_t i = 0; i < c->item_count; i++) {
+		const struct cut_item *it = &c->items[i];
+
+		if (it->wrote && array_seg_reduced(a, &it->next))
+			result->reduced = true;
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+static bool redo_begin(struct array *a, const struct flush_result *result)
+{
+	bool redo;
+
+	if (!result->reduced)
+		return false;
+	pthread_mutex_lock(&a->lock);
+	redo = !a->stopped && redo_possible_locked(a);
+	if (redo)
+		redo_begin_locked(a);
+	pthread_mutex_unlock(&a->lock);
+	return redo;
 }
 
 /* ---- records --------------------------------------------------------- */
@@ -268,14 +300,26 @@ struct applied {
 	uint64_t id_limit;
 };
 
+/* Only what a flush changes: geometry and places are read without the lock
+ * by who appends. */
+static void state_apply(struct seg_state *s, const struct seg_state *next)
+{
+	s->used_bytes = next->used_bytes;
+	s->frame_bytes = next->frame_bytes;
+	s->birth_flush = next->birth_flush;
+	s->last_flush = next->last_flush;
+	s->table = next->table;
+	s->rows = next->rows;
+	s->sealed = next->sealed;
+	memcpy(s->absent_from, next->absent_from, sizeof(s->absent_from));
+}
+
 static void item_apply(struct array *a, struct cut_item *it)
 {
 	struct open_seg *os = it->os;
-	uint64_t verified = os->seg->s.verified_s;
 
 	if (it->write) {
-		os->seg->s = it->next;
-		os->seg->s.verified_s = verified;
+		state_apply(&os->seg->s, &it->next);
 		os->seg->durable = true;
 		for (unsigned i = 0; i < it->next.width; i++)
 			if (os->absent_from[i] < it->rows)
@@ -330,7 +374,8 @@ static int flush_log(struct array *a, struct array_cut *c, struct err *e)
 	return rc;
 }
 
-static int flush_run(struct array *a, struct array_cut *c,
+/* 1: to be done again, if the caller can. */
+static int flush_run(struct array *a, struct array_cut *c, bool can_redo,
     struct flush_result *result, struct err *e)
 {
 	struct err later;
@@ -340,8 +385,13 @@ static int flush_run(struct array *a, struct array_cut *c,
 		return -1;
 	array_members_look(a);
 	members_flush(a);
-	if (items_next(a, c, result, e) != 0 || flush_log(a, c, e) != 0)
+	if (items_next(a, c, result, e) != 0)
 		return -1;
+	if (can_redo && redo_begin(a, result))
+		return 1;
+	if (flush_log(a, c, e) != 0)
+		return -1;
+	items_judge(a, c, result);
 	/* Durable: trouble from here on is that of the next flush, which finds
 	 * the array stopped. */
 	if (array_members_commit(a, &later) != 0 || array_fold(a, &later) != 0)
@@ -349,7 +399,7 @@ static int flush_run(struct array *a, struct array_cut *c,
 	return 0;
 }
 
-int array_flush(struct array *a, struct array_cut *c,
+static int flush_all(struct array *a, struct array_cut *c, bool can_redo,
     struct flush_result *result, struct err *e)
 {
 	struct err why;
@@ -357,9 +407,9 @@ int array_flush(struct array *a, struct array_cut *c,
 
 	result->flush = c->flush;
 	result->reduced = false;
-	rc = flush_run(a, c, result, &why);
+	rc = flush_run(a, c, can_redo, result, &why);
 	pthread_mutex_lock(&a->lock);
-	if (rc != 0) {
+	if (rc < 0) {
 		array_stop_locked(a, &why);
 		*e = why;
 	}
@@ -368,4 +418,16 @@ int array_flush(struct array *a, struct array_cut *c,
 	array_commit_leave(a);
 	array_cut_drop(c);
 	return rc;
+}
+
+int array_flush(struct array *a, struct array_cut *c,
+    struct flush_result *result, struct err *e)
+{
+	return flush_all(a, c, false, result, e);
+}
+
+int array_flush_or_redo(struct array *a, struct array_cut *c,
+    struct flush_result *result, struct err *e)
+{
+	return flush_all(a, c, true, result, e);
 }

@@ -21,6 +21,7 @@
  *   R2  A member that is away never makes DAMAGED of what it would explain.
  */
 #include "raid/heal.h"
+#include "raid/redo.h"
 #include "raid/segment.h"
 
 #include <assert.h>
@@ -418,6 +419,16 @@ static void reading_release(struct reading *r)
 	free(r->spans);
 }
 
+static enum array_read reading_run(struct reading *r, struct err *e)
+{
+	if (spans_make(r, e) != 0)
+		return e->code == ERR_NO_MEMORY ? ARRAY_READ_UNAVAILABLE :
+		    ARRAY_READ_DAMAGED;
+	if (r->check && read_parts(r) && r->check(r->arg, r->out, r->p->size))
+		return ARRAY_READ_OK;
+	return read_judged(r, e);
+}
+
 enum array_read array_read(struct array *a, const struct place *p, void *out,
     bool (*check)(void *arg, const void *data, size_t size), void *arg,
     struct err *e)
@@ -431,16 +442,54 @@ enum array_read array_read(struct array *a, const struct place *p, void *out,
 		    p->segment);
 		return ARRAY_READ_FREED;
 	}
-	if (spans_make(&r, e) != 0)
-		result = e->code == ERR_NO_MEMORY ? ARRAY_READ_UNAVAILABLE :
-		    ARRAY_READ_DAMAGED;
-	else if (check && read_parts(&r) && check(arg, out, p->size))
-		result = ARRAY_READ_OK;
-	else
-		result = read_judged(&r, e);
+	result = reading_run(&r, e);
 	seg_lease_end(a, p->segment);
 	if (result == ARRAY_READ_OK && !a->read_only)
 		heal_found(&r);
+	reading_release(&r);
+	return result;
+}
+
+/* Where its frame ends: the strip length of that stripe is in its headers. */
+static int last_find(struct array *a, const struct seg_state *g,
+    struct place *p, struct err *e)
+{
+	size_t left = (size_t)p->offset + p->size, k = seg_k(g);
+	struct strip_header h;
+	uint32_t row = p->row;
+
+	for (;;) {
+		uint8_t units = stripe_units_max(a, row);
+
+		if (units == 0 || left <= k * units * RAID_ROW)
+			break;
+		left -= k * units * RAID_ROW;
+		row += 1u + units;
+	}
+	if (stripe_find(a, g, row, &h, e) != 0)
+		return -1;
+	p->last = h.units;
+	return 0;
+}
+
+enum array_read array_redo_read(struct array *a, const struct place *p,
+    void *out, bool (*check)(void *arg, const void *data, size_t size),
+    void *arg, struct err *e)
+{
+	struct place at = *p;
+	struct reading r = { .a = a, .p = &at, .out = out, .check = check,
+		.arg = arg };
+	enum array_read result;
+
+	if (!redo_state(a, p->segment, &r.g)) {
+		err_set(e, ERR_NOT_FOUND, "segment %" PRIu64 " is gone",
+		    p->segment);
+		return ARRAY_READ_FREED;
+	}
+	if (last_find(a, &r.g, &at, e) != 0)
+		return e->code == ERR_CORRUPT ? ARRAY_READ_DAMAGED :
+		    ARRAY_READ_UNAVAILABLE;
+	result = reading_run(&r, e);
 	reading_release(&r);
 	return result;
 }

@@ -255,8 +255,8 @@ void open_seg_close_stripe(struct array *a, struct open_seg *os)
 
 bool open_seg_idle_locked(const struct open_seg *os)
 {
-	return !os->busy && !os->took && os->pending == 0 && !os->stripe &&
-	    (!os->seg->durable || os->row == os->seg->s.rows);
+	return !os->busy && !os->took && !os->redo && os->pending == 0 &&
+	    !os->stripe && (!os->seg->durable || os->row == os->seg->s.rows);
 }
 
 void open_seg_full_locked(struct array *a, struct open_seg *os)
@@ -381,20 +381,39 @@ static void ids_apply(struct array *a, void *arg, uint64_t flush)
 	a->id_limit = *limit;
 }
 
+/* Commit, or a loan from a cut that waits for the caller's lock, which we are
+ * in. */
+static int ids_commit(struct array *a, bool *lent, struct err *e)
+{
+	int rc;
+
+	pthread_mutex_lock(&a->lock);
+	while (a->commit_busy && !a->cut_waits)
+		pthread_cond_wait(&a->changed, &a->lock);
+	rc = array_running_locked(a, e);
+	*lent = a->commit_busy;
+	if (rc == 0)
+		a->commit_busy = true;
+	pthread_mutex_unlock(&a->lock);
+	return rc;
+}
+
 /* Ids must be reserved durably before they are written to a member. */
 static int ids_reserve(struct array *a, struct err *e)
 {
 	uint8_t body[REC_ID_RESERVE_SIZE];
 	uint64_t limit;
+	bool lent;
 	int rc;
 
-	if (array_commit_enter(a, e) != 0)
+	if (ids_commit(a, &lent, e) != 0)
 		return -1;
 	limit = a->next_id + ARRAY_IDS_BATCH;
 	rec_id_reserve_put(body, limit);
 	rc = array_log(a, &(struct log_rec){ REC_ID_RESERVE, sizeof(body),
 	    body }, 1, ids_apply, &limit, e);
-	array_commit_leave(a);
+	if (!lent)
+		array_commit_leave(a);
 	return rc;
 }
 

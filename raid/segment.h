@@ -42,6 +42,8 @@ struct open_seg {
 	bool busy;		/* an append is copying */
 	bool took;		/* frames since the last cut */
 	bool full;		/* takes no more; sealed by the next cut */
+	bool redo;		/* its rows beyond the durable end are for
+				 * nothing (raid/redo.c) */
 	/* Strips that did not get to their member since the last durable
 	 * record; ROW_NONE = all did. */
 	uint32_t absent_from[SEG_WIDTH_MAX];

@@ -9,9 +9,12 @@
  *
  * THE ORDER
  *
+ *   turn (no lock): the array's log is ours
  *   cut (under the cut lock, no I/O): tables -> facts -> overlay `pending`
  *   becomes `flushing` -> each session's newest frame is noted
- *   flush (no lock) -> `flushing` joins `durable`, sessions and changes hear
+ *   flush (no lock) -> `flushing` joins `durable`, sessions and changes hear;
+ *   or a member failed: `flushing` is `pending` again, in other places, and
+ *   the next flush holds it (redo.c)
  *   fold (now and then): `durable` -> LMDB in one synced transaction with the
  *   array's position -> `durable` is empty
  *
@@ -41,6 +44,7 @@
 #include "base/warn.h"
 #include "store/impl.h"
 #include "store/index.h"
+#include "store/redo.h"
 #include "store/toc.h"
 
 #include <assert.h>
@@ -54,12 +58,19 @@ void change_init(struct change *c)
 	memset(c, 0, sizeof(*c));
 }
 
+static void facts_cut(struct change *c, size_t count)
+{
+	while (c->count > count) {
+		struct fact *f = &c->facts[--c->count];
+
+		free(f->key);
+		free(f->value);
+	}
+}
+
 void change_release(struct change *c)
 {
-	for (size_t i = 0; i < c->count; i++) {
-		free(c->facts[i].key);
-		free(c->facts[i].value);
-	}
+	facts_cut(c, 0);
 	free(c->facts);
 	change_init(c);
 }
@@ -133,8 +144,11 @@ int store_writable(struct store *s, struct err *e)
 
 static bool is_full(const struct store *s)
 {
-	return s->pending_frames + 1 > TABLE_FRAMES_MAX ||
-	    s->pending_objects + 1024 > TABLE_OBJECTS_MAX ||
+	/* The two go into one table if the flush has to be done again. */
+	return s->redoing ||
+	    s->pending_frames + s->flushing_frames + 1 > TABLE_FRAMES_MAX ||
+	    s->pending_objects + s->flushing_objects + 1024 >
+	    TABLE_OBJECTS_MAX ||
 	    array_unflushed(s->array) > 2 * s->flush_bytes;
 }
 
@@ -236,6 +250,12 @@ static void place_finish(void *arg, struct overlay_node *n)
  * that a beginning of them is harmless (counters first). */
 static void change_cut(struct change *c, struct array_cut *cut)
 {
+	if (c->rc != 0)
+		return;		/* refused in the cut before */
+	if (c->tried)
+		facts_cut(c, c->given);
+	c->tried = true;
+	c->given = c->count;
 	c->flush = array_cut_flush(cut);
 	c->rc = c->in_cut ? c->in_cut(c->arg, c, &c->err) : 0;
 	for (size_t i = 0; i < c->count && c->rc == 0; i++)
@@ -262,6 +282,8 @@ static int cut_fill(struct store *s, struct array_cut *cut,
 		ss->frame_cut = ss->frame_taken;
 	assert(s->flushing.count == 0);
 	overlay_merge(&s->flushing, &s->pending);
+	s->flushing_frames = s->pending_frames;
+	s->flushing_objects = s->pending_objects;
 	s->pending_frames = s->pending_objects = 0;
 	s->pending_since_ms = 0;
 	return 0;
@@ -271,9 +293,13 @@ static struct change *flush_good(struct store *s, struct change *list,
     const struct flush_result *r)
 {
 	overlay_merge(&s->durable, &s->flushing);
-	for (struct store_session *ss = s->sessions; ss; ss = ss->next)
+	s->flushing_frames = s->flushing_objects = 0;
+	s->redos = 0;
+	for (struct store_session *ss = s->sessions; ss; ss = ss->next) {
 		if (!ss->broken)
 			ss->frame_durable = ss->frame_cut;
+		ss->reduced = ss->reduced || (ss->pushing && r->reduced);
+	}
 	for (struct change *c = list; c; c = c->next)
 		c->reduced = r->reduced;
 	toc_tidy(s);
@@ -292,28 +318,82 @@ static void free_bytes_refresh(struct store *s)
 	s->free_bytes = info.free_bytes;
 }
 
+/* Cut lock held on entry and on return; given up in between, for the array
+ * may be writing for somebody else. */
+static int cut_begin(struct store *s, struct array_cut **cut, struct err *e)
+{
+	int rc;
+
+	pthread_mutex_unlock(&s->cut);
+	rc = array_cut_enter(s->array, cut, e);
+	pthread_mutex_lock(&s->cut);
+	if (rc != 0)
+		return -1;
+	if (!s->failed)
+		return array_cut_freeze(*cut, e);
+	array_cut_leave(*cut);
+	*e = s->failure;
+	return -1;
+}
+
+/* A member failed: all is pending again.  The changes come first in the next
+ * flush, which is due at once. */
+static int flush_again(struct store *s, struct change *list, struct err *e)
+{
+	struct change **at = &list;
+
+	s->redos++;
+	if (store_redo(s, e) != 0)
+		return -1;
+	while (*at)
+		at = &(*at)->next;
+	*at = s->changes;
+	s->changes = list;
+	committer_note_pending(s);
+	committer_wake(s);
+	return 0;
+}
+
+/* 1: a member failed, and it can be done without. */
+static int cut_and_flush(struct store *s, struct array_cut *cut,
+    struct change *list, struct flush_result *result, struct err *e)
+{
+	bool again = s->redos < RAID_MEMBERS_MAX;
+	struct err ignored;
+	int rc, filled;
+
+	filled = cut_fill(s, cut, list, e);
+	array_cut_end(cut);
+	pthread_mutex_unlock(&s->cut);
+	if (filled != 0)
+		rc = array_flush(s->array, cut, result, &ignored);
+	else if (again)
+		rc = array_flush_or_redo(s->array, cut, result, e);
+	else
+		rc = array_flush(s->array, cut, result, e);
+	pthread_mutex_lock(&s->cut);
+	return filled != 0 ? -1 : rc;
+}
+
 /* Cut lock held on entry and on return; given up for the flush itself.
  * Returns the changes that wait for a fold. */
 static struct change *flush_once(struct store *s)
 {
-	struct change *list = s->changes;
+	struct change *list;
 	struct array_cut *cut = NULL;
 	struct flush_result result = { .flush = 0 };
-	struct err e, ignored;
-	int rc, filled = -1;
+	struct err e;
+	int rc;
 
+	rc = cut_begin(s, &cut, &e);
+	list = s->changes;
 	s->changes = NULL;
 	s->sync_wanted = false;
-	rc = array_cut_begin(s->array, &cut, &e);
+	if (rc == 0)
+		rc = cut_and_flush(s, cut, list, &result, &e);
+	if (rc == 1 && flush_again(s, list, &e) == 0)
+		return NULL;
 	if (rc == 0) {
-		filled = cut_fill(s, cut, list, &e);
-		array_cut_end(cut);
-		pthread_mutex_unlock(&s->cut);
-		rc = array_flush(s->array, cut, &result,
-		    filled == 0 ? &e : &ignored);
-		pthread_mutex_lock(&s->cut);
-	}
-	if (rc == 0 && filled == 0) {
 		list = flush_good(s, list, &result);
 	} else {
 		err_add(&e, "group flush");

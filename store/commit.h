@@ -34,7 +34,8 @@ struct change {
 	bool seal;		/* new segments for all that comes later */
 	bool fold;		/* bring the index to this flush as well */
 	/* Called in the cut, under the cut lock, before the facts are taken:
-	 * may add some; `flush` is known. */
+	 * may add some; `flush` is known.  Again when the flush is done again
+	 * (redo.c), without what it added before. */
 	int (*in_cut)(void *arg, struct change *c, struct err *e);
 	/* Called under the cut lock once durable. */
 	void (*durable)(void *arg);
@@ -46,6 +47,8 @@ struct change {
 
 	/* The committer's. */
 	struct change *next;
+	size_t given;		/* facts that in_cut did not add */
+	bool tried;		/* was in a cut before, of a flush done again */
 	bool done;
 	int rc;
 	struct err err;

@@ -41,6 +41,8 @@ static int number_it(void *arg, struct change *c, struct err *e)
 
 	if (session_pushing(m->ss, e) != 0)
 		return -1;
+	if (m->ss->reduced)
+		m->record.flags |= SNAPSHOT_REDUCED;
 	m->record.order = s->next_order++;
 	m->record.commit_s = clock_real_s();
 	le64_put(next, s->next_order);
@@ -74,7 +76,7 @@ static void record_fill(struct commit *m, const struct store_commit *c)
 	if (skew > SKEW_S || skew < -SKEW_S)
 		r->flags |= SNAPSHOT_FUTURE;
 	array_info(m->ss->store->array, &info);
-	if (info.degraded || info.reduced)
+	if (info.writes_reduced)
 		r->flags |= SNAPSHOT_REDUCED;
 	r->keyspace = KEYSPACE_PLAIN;
 	r->root = c->root;

@@ -52,6 +52,9 @@ static int places_of(struct fetch *f, size_t from, size_t n,
 		places[i] = (struct place){ .last = 0 };
 		if (!en || !entry_owned(en, f->ss->client.domain))
 			continue;
+		en = looks_durable(s, &f->looks, i);
+		if (!en)
+			continue;
 		places[i] = en->place;
 		if (entry_quarantined(s, en))
 			places[i].size = 0;

@@ -74,8 +74,11 @@ struct store {
 	uint64_t generation;	/* of what is in LMDB */
 	unsigned flushes_unfolded;
 	bool folding;		/* the committer reads `durable` unlocked */
+	bool redoing;		/* a flush is done again: no appends */
+	unsigned redos;		/* since the last good flush */
 	struct toc *tocs;	/* of the open segments */
 	uint32_t pending_frames, pending_objects;
+	uint32_t flushing_frames, flushing_objects;
 	uint64_t pending_since_ms;	/* 0 = nothing waits */
 	uint64_t free_bytes;	/* as of the last flush */
 	bool sync_wanted, stopping, failed;
@@ -107,6 +110,7 @@ struct store_session {
 	/* Guarded by the cut lock. */
 	struct segset pins;
 	bool pushing, broken;
+	bool reduced;			/* a flush of it was */
 	struct err why_broken;
 	uint8_t snapshot[SNAPSHOT_ID_SIZE];
 	uint32_t frame_taken, frame_cut, frame_durable;

@@ -107,6 +107,14 @@ const struct entry *looks_raw(const struct store *s, const struct looks *l,
 	return raw(s, &l->keys[i], l->bases[i]);
 }
 
+const struct entry *looks_durable(const struct store *s,
+    const struct looks *l, size_t i)
+{
+	const struct entry *en = overlay_find(&s->durable, &l->keys[i]);
+
+	return en ? en : l->bases[i];
+}
+
 const struct entry *looks_entry(const struct store *s,
     const struct looks *l, size_t i)
 {
@@ -122,11 +130,17 @@ bool entry_present(const struct store *s, const struct entry *en,
 	    !(s->mark && mark_hides(s->mark, en, domain));
 }
 
+static void entry_place(struct entry *en, const struct entry *from)
+{
+	en->place = from->place;
+	en->ordinal = from->ordinal;
+}
+
 int look_up(struct store *s, const struct key *k, struct entry **out,
     struct err *e)
 {
 	struct looks l;
-	const struct entry *en;
+	const struct entry *en, *durable;
 	struct id id;
 	int rc = -1;
 
@@ -136,11 +150,14 @@ int look_up(struct store *s, const struct key *k, struct entry **out,
 	if (looks_add(&l, &id, e) == 0 && looks_lock(s, &l, false, e) == 0) {
 		en = looks_entry(s, &l, 0);
 		rc = 0;
-		if (en && entry_readable(en)) {
+		durable = looks_durable(s, &l, 0);
+		if (en && durable && !hidden(s, durable)) {
 			*out = entry_copy(en, 0);
 			if (!*out)
 				rc = err_set(e, ERR_NO_MEMORY,
 				    "no memory for an entry");
+			else
+				entry_place(*out, durable);
 		}
 		pthread_mutex_unlock(&s->cut);
 	}

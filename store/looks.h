@@ -51,11 +51,10 @@ const struct entry *looks_entry(const struct store *s,
 /* Is this entry (of looks_entry, not NULL) the domain's own and whole? */
 bool entry_present(const struct store *s, const struct entry *en,
     uint32_t domain);
-/* Is it durable as it is (its place can be read)? */
-static inline bool entry_readable(const struct entry *en)
-{
-	return en->place.last != 0;
-}
+/* The newest entry that is durable, or NULL: its place can be read, also while
+ * the object is on its way to another one. */
+const struct entry *looks_durable(const struct store *s,
+    const struct looks *l, size_t i);
 
 /* One object by id, for readers: a copy of its entry, or NULL in *out when it
  * is absent, hidden or not yet durable.  Takes the cut lock itself. */

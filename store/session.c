@@ -254,7 +254,7 @@ static int push_begin(struct store_session *ss, const uint8_t *snapshot,
 		return -1;
 	push_end(ss);
 	ss->pushing = true;
-	ss->broken = false;
+	ss->broken = ss->reduced = false;
 	memcpy(ss->snapshot, snapshot, SNAPSHOT_ID_SIZE);
 	ss->frame_taken = ss->frame_cut = ss->frame_durable = 0;
 	ss->stored_bytes = ss->new_bytes = 0;

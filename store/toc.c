@@ -32,6 +32,12 @@ size_t toc_reserve(uint32_t objects)
 	return table_size(1, objects);
 }
 
+static void buffers_init(struct toc *t)
+{
+	buf_init(&t->frames, (size_t)TABLE_FRAMES_MAX * TABLE_FRAME_SIZE);
+	buf_init(&t->objects, (size_t)TABLE_OBJECTS_MAX * TABLE_OBJECT_SIZE);
+}
+
 static struct toc *toc_new(struct store *s, uint64_t segment, struct err *e)
 {
 	struct toc *t = calloc(1, sizeof(*t));
@@ -41,17 +47,24 @@ static struct toc *toc_new(struct store *s, uint64_t segment, struct err *e)
 		return NULL;
 	}
 	t->segment = segment;
-	buf_init(&t->frames, (size_t)TABLE_FRAMES_MAX * TABLE_FRAME_SIZE);
-	buf_init(&t->objects, (size_t)TABLE_OBJECTS_MAX * TABLE_OBJECT_SIZE);
+	buffers_init(t);
 	t->next = s->tocs;
 	s->tocs = t;
 	return t;
 }
 
-static void toc_free(struct toc *t)
+static void part_release(struct toc_part *p)
+{
+	buf_release(&p->frames);
+	buf_release(&p->objects);
+	memset(p, 0, sizeof(*p));
+}
+
+void toc_free(struct toc *t)
 {
 	buf_release(&t->frames);
 	buf_release(&t->objects);
+	part_release(&t->cut);
 	free(t);
 }
 
@@ -162,10 +175,11 @@ static int cut_one(struct toc *t, struct array_cut *c, struct err *e)
 	if (rc != 0)
 		return -1;
 	t->has_previous = true;
+	t->cut = (struct toc_part){ t->base, t->frame_count, t->object_count,
+		t->frames, t->objects };
 	t->base += t->object_count;
 	t->frame_count = t->object_count = 0;
-	buf_reset(&t->frames);
-	buf_reset(&t->objects);
+	buffers_init(t);
 	return 0;
 }
 
@@ -195,6 +209,7 @@ void toc_tidy(struct store *s)
 		struct segment_info info;
 		struct err gone;
 
+		part_release(&t->cut);
 		if (t->frame_count > 0 || (array_segment(s->array, t->segment,
 		    &info, &gone) == 0 && info.open)) {
 			at = &t->next;
@@ -203,6 +218,26 @@ void toc_tidy(struct store *s)
 		*at = t->next;
 		toc_free(t);
 	}
+}
+
+void toc_views(const struct toc *t, struct table_view out[static 2])
+{
+	out[0] = (struct table_view){
+		.segment = t->segment,
+		.base = t->cut.base,
+		.frame_count = t->cut.frame_count,
+		.object_count = t->cut.object_count,
+		.frames = t->cut.frames.data,
+		.objects = t->cut.objects.data,
+	};
+	out[1] = (struct table_view){
+		.segment = t->segment,
+		.base = t->base,
+		.frame_count = t->frame_count,
+		.object_count = t->object_count,
+		.frames = t->frames.data,
+		.objects = t->objects.data,
+	};
 }
 
 int toc_read(struct store *s, const struct place *at, uint8_t **raw,

@@ -18,6 +18,13 @@
 
 struct store;
 
+/* What a table holds that is on its way. */
+struct toc_part {
+	uint32_t base;		/* number of the first object */
+	uint32_t frame_count, object_count;
+	struct buf frames, objects;
+};
+
 /* What the next table of a segment will hold. */
 struct toc {
 	struct toc *next;
@@ -27,6 +34,7 @@ struct toc {
 	struct place previous;	/* its newest table */
 	uint32_t frame_count, object_count;
 	struct buf frames, objects;
+	struct toc_part cut;	/* being flushed */
 };
 
 /* Bytes to reserve with an append of a frame of that many objects. */
@@ -43,8 +51,13 @@ MUST_CHECK int toc_add(struct store *s, const struct table_frame *f,
     const struct table_object *objects, uint32_t *ordinal, struct err *e);
 /* In a cut: append the table of each segment that took frames. */
 MUST_CHECK int toc_cut(struct store *s, struct array_cut *c, struct err *e);
-/* After a good flush: forget those of segments that were sealed. */
+/* After a good flush: forget what it made durable, and those of segments that
+ * were sealed. */
 void toc_tidy(struct store *s);
+void toc_free(struct toc *t);
+/* The two parts as tables, though nowhere yet: for table_frame_at (all but the
+ * end of a frame) and table_object_at. */
+void toc_views(const struct toc *t, struct table_view out[static 2]);
 
 /* Where a table lies, and what it covers. */
 struct toc_place {
