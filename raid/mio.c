@@ -135,7 +135,7 @@ static void job_call(struct dev *d, struct job *j)
 static bool guard_is_due(const struct mio *m, const struct job *j)
 {
 	return j->op == MIO_WRITE && m->guard_row &&
-	    clock_boot_ms() - m->guard_seen_ms > m->guard.age_ms;
+	    clock_boot_ms() > m->guard_seen_ms + m->guard.age_ms;
 }
 
 /* On the write lane alone, so there is one user of the row. */

@@ -173,6 +173,88 @@ START_TEST(a_stuck_member_can_be_left_behind)
 }
 END_TEST
 
+/* The guard of the tests: the block must begin with the key. */
+static int begins_with_key(const uint8_t *block, const uint8_t *key,
+    struct err *e)
+{
+	if (memcmp(block, key, 32) == 0)
+		return 0;
+	return err_set(e, ERR_CONFLICT, "another key");
+}
+
+static const struct mio_guard guard = { .offset = 8192, .age_ms = 60000,
+	.key = "the key, and zeros", .judge = begins_with_key };
+
+START_TEST(a_write_behind_a_guard_that_says_no_is_not_done)
+{
+	struct sim *s = sim_new(1, SIZE);
+	struct mio *m = open_disk(s, 0);
+	uint8_t block[4096] = "something", in[4096];
+	struct err e;
+
+	ck_assert_int_eq(mio_guard_set(m, &guard, &e), 0);
+	ck_assert_int_eq(mio_write(m, block, sizeof(block), 65536, &e), -1);
+	ck_assert_int_eq(e.code, ERR_CONFLICT);
+	ck_assert_int_eq(mio_flush(m, &e), 0);	/* no write */
+	ck_assert_int_eq(mio_read(m, in, sizeof(in), 65536, true, &e), 0);
+	ck_assert_uint_eq(in[0], 0);
+	sim_poke(s, 0, guard.offset, guard.key, sizeof(guard.key));
+	ck_assert_int_eq(mio_write(m, block, sizeof(block), 65536, &e), 0);
+	/* It was right a moment ago: not looked at again. */
+	sim_zero(s, 0, guard.offset, 4096);
+	ck_assert_int_eq(mio_write(m, block, sizeof(block), 65536, &e), 0);
+	mio_free(m);
+	sim_free(s);
+}
+END_TEST
+
+START_TEST(a_guard_looks_again_when_it_was_not_told_for_long)
+{
+	struct sim *s = sim_new(1, SIZE);
+	struct mio *m = open_disk(s, 0);
+	struct mio_guard brief = guard;
+	uint8_t block[4096] = "something";
+	struct err e;
+
+	brief.age_ms = 100;
+	ck_assert_int_eq(mio_guard_set(m, &brief, &e), 0);
+	mio_guard_seen(m, clock_boot_ms() + 1000);	/* as if told for 1 s */
+	ck_assert_int_eq(mio_write(m, block, sizeof(block), 65536, &e), 0);
+	mio_free(m);
+	m = open_disk(s, 0);
+	ck_assert_int_eq(mio_guard_set(m, &brief, &e), 0);
+	mio_guard_seen(m, clock_boot_ms() - 101);
+	ck_assert_int_eq(mio_write(m, block, sizeof(block), 65536, &e), -1);
+	/* What cannot be read is no reason. */
+	sim_unreadable(s, 0, guard.offset, 4096);
+	ck_assert_int_eq(mio_write(m, block, sizeof(block), 65536, &e), 0);
+	mio_free(m);
+	sim_free(s);
+}
+END_TEST
+
+START_TEST(who_does_not_want_to_wait_does_not_condemn_the_member)
+{
+	struct sim *s = sim_new(1, SIZE);
+	struct mio *m = open_disk(s, 0);
+	struct mio_req r = { .mio = m, .op = MIO_READ, .size = 4096,
+		.wait_ms = 20, .buf = iobuf_new(4096) };
+	uint8_t in[4096];
+	struct err e;
+
+	sim_arm(s, &(struct sim_fault){ .kind = SIM_SLOW, .disk = 0,
+	    .ops = SIM_READ, .ms = 80, .times = 1 });
+	mio_run(&r, 1);
+	ck_assert_int_eq(r.rc, -1);
+	ck_assert_int_eq(r.e.code, ERR_TIMEOUT);
+	ck_assert(!mio_stuck(m));
+	ck_assert_int_eq(mio_read(m, in, sizeof(in), 0, true, &e), 0);
+	iobuf_unref(r.buf);
+	mio_free(m);
+	sim_free(s);
+}
+END_TEST
+
 Suite *raid_mio_suite(void);
 Suite *raid_mio_suite(void)
 {
@@ -185,6 +267,10 @@ Suite *raid_mio_suite(void)
 	tcase_add_test(t, what_was_given_up_in_the_queue_is_not_done_later);
 	tcase_add_test(t, a_long_queue_on_a_slow_disk_is_no_timeout);
 	tcase_add_test(t, a_stuck_member_can_be_left_behind);
+	tcase_add_test(t, a_write_behind_a_guard_that_says_no_is_not_done);
+	tcase_add_test(t, a_guard_looks_again_when_it_was_not_told_for_long);
+	tcase_add_test(t,
+	    who_does_not_want_to_wait_does_not_condemn_the_member);
 	suite_add_tcase(s, t);
 	return s;
 }
