@@ -37,7 +37,7 @@ static struct array *array_start(struct bench *b)
 	struct array *a;
 	struct err e;
 
-	o.devs = sim_devs(b->disks, 0, &o.dev_count);
+	o.devs = sim_devs(b->disks, b->skip, &o.dev_count);
 	ck_assert_msg(array_open(&a, &o, &e) == 0, "array: %s", e.text);
 	free(o.devs);
 	return a;

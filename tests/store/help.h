@@ -26,6 +26,7 @@ struct bench {
 	struct warn_sink *warn;
 	char warnings[4096];	/* all texts, a line each */
 	uint64_t flush_bytes, disk_size;
+	uint64_t skip;		/* bit i: disk i is left away at the start */
 };
 
 /* Four disks of `mib` MiB, one parity, clients "anna" and "bert", each its own
