@@ -29,7 +29,7 @@ echo 'wait_members = 0' >>"$BKSERVER_DIR/config"
 server_start
 state_is degraded 5
 for i in $(seq 10); do head -c 500000 /dev/urandom >"$src/$i"; done
-want 1 push web1 "$src"
+want 0 push web1 "$src"
 server_stop
 
 step "it comes back under another name: mended without a word"
