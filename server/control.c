@@ -125,6 +125,8 @@ static void run_request(struct peer *p, struct buf *body)
 			owner_stop(o, 0);
 		goto out;
 	}
+	if (rc == 0 && !(call.cmd->flags & CMD_READS))
+		rc = owner_may_write(o, &e);
 	if (rc == 0) {
 		call.cwd = r.cwd;
 		call.attached = r.attached[0] ? strdup(r.attached) : NULL;

@@ -71,7 +71,7 @@ void mend_if_wanted(struct owner *o)
 	bool joined;
 
 	job_info(o->jobs, JOB_MEND, &last);
-	if (last.running || owner_stopping(o) ||
+	if (last.running || owner_stopping(o) || owner_may_write(o, &e) != 0 ||
 	    (last.ended_s && last.status != 0 &&
 	    clock_real_s() - last.ended_s < REST_S) ||
 	    !array_wants_mend(o->array))

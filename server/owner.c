@@ -272,10 +272,14 @@ static int put_together(struct owner *o, struct opening *op, bool read_only,
 	return rc;
 }
 
+/*
+ * What was set aside and is whole elsewhere by now is no loss: then no segment
+ * is reduced.
+ */
 static int too_many_away(struct owner *o, struct err *e)
 {
 	struct member_info *m = calloc(RAID_MEMBERS_MAX, sizeof(*m));
-	unsigned away = 0, all = 0;
+	unsigned missing = 0, away = 0, all = 0;
 	struct array_info info;
 	size_t count;
 
@@ -285,16 +289,26 @@ static int too_many_away(struct owner *o, struct err *e)
 	count = array_members(o->array, m, RAID_MEMBERS_MAX);
 	for (size_t i = 0; i < count; i++) {
 		all += m[i].state != MEMBER_REMOVED;
+		missing += m[i].state == MEMBER_MISSING;
 		away += m[i].state == MEMBER_MISSING ||
 		    m[i].state == MEMBER_FAILED;
 	}
 	free(m);
-	if (away <= info.parity)
+	if (missing <= info.parity &&
+	    (away <= info.parity || info.segments_reduced == 0))
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE, "%u of %u members are away, and "
 	    "the parity is %u: nothing is written until some are back "
-	    "(status, snapshots and restore work with what is there)", away,
-	    all, info.parity);
+	    "(status, snapshots and restore work with what is there)%s", away,
+	    all, info.parity, o->serving && o->store ?
+	    "; put them back, then start serve again" : "");
+}
+
+int owner_may_write(struct owner *o, struct err *e)
+{
+	if (!o->read_only)
+		array_check_members(o->array);
+	return too_many_away(o, e);
 }
 
 /*

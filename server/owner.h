@@ -81,6 +81,12 @@ bool owner_stopping(const struct owner *o);
 /* Read the config again (limits; the log says what needs a restart). */
 void owner_reload(struct owner *o);
 
+/*
+ * Look which members are there.  ERR_UNAVAILABLE, with a sentence that counts
+ * them, while more are away than the parity: then nothing is written.
+ */
+MUST_CHECK int owner_may_write(struct owner *o, struct err *e);
+
 /* Remember where the members were found; called after they changed. */
 void owner_save_members(struct owner *o);
 

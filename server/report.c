@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *report_state(const struct owner *o, const struct array_info *i)
+const char *report_state(struct owner *o, const struct array_info *i)
 {
+	struct err e;
+
 	/* One who only looks has opened it read-only himself. */
-	if (i->read_only && !o->read_only)
+	if ((i->read_only && !o->read_only) || owner_may_write(o, &e) != 0)
 		return "read-only";
 	return i->degraded ? "degraded" : i->reduced ? "reduced" : "ok";
 }

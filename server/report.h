@@ -13,7 +13,7 @@ struct cmd_io;
 struct owner;
 
 /* "read-only", "degraded", "reduced" or "ok". */
-const char *report_state(const struct owner *o, const struct array_info *i);
+const char *report_state(struct owner *o, const struct array_info *i);
 /* {"v":1,"type":"array",...} on a line, or a few lines for people. */
 void report_array(struct owner *o, struct cmd_io *io, bool json);
 

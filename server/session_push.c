@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/wire.h"
 #include "proto/msg.h"
+#include "server/owner.h"
 #include "store/store.h"
 
 #include <inttypes.h>
@@ -62,7 +63,8 @@ int session_on_begin(struct serving *v, const struct wire_msg *in,
 		err_set(&why, ERR_DENIED, "%s may not push", v->s->client);
 		return session_refuse(v, in->request, &why, false, e);
 	}
-	if (store_session_begin(v->store, m.snapshot, &answer.committed,
+	if (owner_may_write(v->s->owner, &why) != 0 ||
+	    store_session_begin(v->store, m.snapshot, &answer.committed,
 	    &answer.record, &why) != 0)
 		return session_refuse(v, in->request, &why, false, e);
 	memcpy(v->snapshot, m.snapshot, sizeof(v->snapshot));
@@ -139,7 +141,8 @@ int session_on_commit(struct serving *v, const struct wire_msg *in,
 	size_t count = 0;
 	int rc;
 
-	if (msg_commit_get(&m, in->body, in->size, e) != 0)
+	if (msg_commit_get(&m, in->body, in->size, e) != 0 ||
+	    owner_may_write(v->s->owner, e) != 0)
 		return -1;
 	memcpy(c.snapshot, v->snapshot, sizeof(c.snapshot));
 	c.root = m.root;
