@@ -270,6 +270,36 @@ static int begin_replace(struct owner *o, const struct cmd_call *call,
 	return rc;
 }
 
+/*
+ * The same command was given before: `fresh` is a member, and `old` is being
+ * replaced or is none any more.  1, 0; -1 when `fresh` is a member beside `old`.
+ */
+static int given_before(struct owner *o, const char *old, const char *fresh,
+    struct err *e)
+{
+	struct member_info *m = calloc(RAID_MEMBERS_MAX, sizeof(*m));
+	bool taken = false, beside = false;
+	size_t count;
+
+	if (!m)
+		return err_set(e, ERR_NO_MEMORY, "no memory for members");
+	count = array_members(o->array, m, RAID_MEMBERS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		char uuid[2 * RAID_UUID_SIZE + 1];
+
+		hex_put(uuid, m[i].uuid, RAID_UUID_SIZE);
+		if (m[i].state == MEMBER_REMOVED)
+			continue;
+		taken = taken || strcmp(m[i].path, fresh) == 0;
+		beside = beside || (m[i].state != MEMBER_REPLACING &&
+		    (strcmp(m[i].path, old) == 0 || strcmp(uuid, old) == 0));
+	}
+	free(m);
+	if (taken && beside)
+		return err_set(e, ERR_EXISTS, "%s is a member already", fresh);
+	return taken;
+}
+
 static int replace_run(struct owner *o, struct cmd_io *io,
     const struct cmd_call *call, struct err *e)
 {
@@ -278,12 +308,17 @@ static int replace_run(struct owner *o, struct cmd_io *io,
 	char *fresh = old ? cmd_path(call, call->words[1], e) : NULL;
 	struct job *j;
 	bool joined;
-	int rc = -1;
+	int rc = fresh ? given_before(o, old, fresh, e) : -1;
+	bool again = rc == 1;
 
-	if (!fresh || begin_replace(o, call, old, fresh, e) != 0)
+	if (rc == 0)
+		rc = begin_replace(o, call, old, fresh, e);
+	if (rc < 0)
 		goto out;
+	rc = -1;
 	owner_save_members(o);
-	out_text(io, "replacing %s by %s\n", call->words[0],
+	out_text(io, again ? "%s has been given already; this follows it\n" :
+	    "replacing %s by %s\n", call->words[again ? 1 : 0],
 	    call->words[1]);
 	if (mend_start(o, &j, &joined, e) != 0)
 		goto out;

@@ -30,6 +30,11 @@ one_sentence
 [ ! -e "$tmp/tiny" ] || die "the file is left"
 step "replace"
 want 0 bk array replace "${m[lost]}" "$tmp/new-member" --size 128M --wait
+step "the same again follows what was begun; a member is no replacement"
+want 0 bk array replace "${m[lost]}" "$tmp/new-member" --wait
+said 'given already'
+want 2 bk array replace "${m[((lost + 1) % 4)]}" "$tmp/new-member"
+said 'is a member already'
 want 0 bk status --json
 said '"state":"ok"'
 want 0 bk verify --all
