@@ -165,17 +165,31 @@ static void bind_rows(struct opt_row *out, const struct opt_row *rows,
 	memset(&out[n], 0, sizeof(out[n]));
 }
 
+/* Lines of the synopsis, for a sentence. */
+static void one_line(char *out, size_t size, const char *synopsis)
+{
+	size_t used = 0;
+
+	for (const char *p = synopsis; *p && used + 1 < size; p++) {
+		out[used++] = *p == '\n' ? ' ' : *p;
+		if (*p == '\n')
+			p += strspn(p + 1, " ");
+	}
+	out[used] = '\0';
+}
+
 static int check_count(const struct cmd_call *call, struct err *e)
 {
 	const struct cmd *c = call->cmd;
+	char synopsis[320];
 
-	if (call->count < c->args_min || (c->args_max >= 0 &&
-	    call->count > c->args_max))
-		return err_set(e, ERR_USAGE, "too %s words; the usage is: "
-		    "bkserver %s%s%.*s", call->count < c->args_min ? "few" :
-		    "many", c->name, c->synopsis[0] ? " " : "",
-		    (int)strcspn(c->synopsis, "\n"), c->synopsis);
-	return 0;
+	if (call->count >= c->args_min && (c->args_max < 0 ||
+	    call->count <= c->args_max))
+		return 0;
+	one_line(synopsis, sizeof(synopsis), c->synopsis);
+	return err_set(e, ERR_USAGE, "too %s words; the usage is: "
+	    "bkserver %s%s%s", call->count < c->args_min ? "few" : "many",
+	    c->name, synopsis[0] ? " " : "", synopsis);
 }
 
 int cmd_parse(struct cmd_call *call, int argc, char **argv, struct err *e)

@@ -61,6 +61,7 @@ struct init {
 	bool made[RAID_MEMBERS_MAX];
 	uint64_t sizes[RAID_MEMBERS_MAX], largest;
 	bool shared;		/* two members on one disk */
+	bool made_dir;		/* the state directory is new */
 };
 
 static int check_options(const struct init_values *v, int members,
@@ -102,6 +103,28 @@ static void unmake_files(struct init *in)
 	for (size_t i = 0; i < in->paths.count; i++)
 		if (in->made[i])
 			(void)unlink(in->paths.paths[i]);
+}
+
+/* One disk by two names, or a link to a member. */
+static int check_distinct(const struct init *in, struct err *e)
+{
+	struct stat st[RAID_MEMBERS_MAX];
+
+	for (size_t i = 0; i < in->paths.count; i++) {
+		const char *path = in->paths.paths[i];
+
+		if (stat(path, &st[i]) != 0)
+			return err_os(e, errno, "look at %s", path);
+		for (size_t k = 0; k < i; k++)
+			if (S_ISBLK(st[i].st_mode) && S_ISBLK(st[k].st_mode) ?
+			    st[i].st_rdev == st[k].st_rdev :
+			    st[i].st_dev == st[k].st_dev &&
+			    st[i].st_ino == st[k].st_ino)
+				return err_set(e, ERR_USAGE, "%s and %s are "
+				    "one and the same", in->paths.paths[k],
+				    path);
+	}
+	return 0;
 }
 
 static int open_all(const struct path_list *paths, struct dev **devs,
@@ -206,10 +229,11 @@ static int create_store(struct init *in, struct err *e)
 }
 
 /* Before a byte is written to any member. */
-static int check_state(const char *dir, struct err *e)
+static int check_state(struct init *in, const char *dir, struct err *e)
 {
 	int fd, there;
 
+	in->made_dir = access(dir, F_OK) != 0;
 	if (io_mkdirs(dir, 0700, e) != 0)
 		return -1;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -233,19 +257,21 @@ static int init_run(struct owner *none, struct cmd_io *io,
 
 	(void)none;
 	if (check_options(in.v, call->count, e) != 0 ||
-	    check_state(call->globals.dir, e) != 0)
+	    check_state(&in, call->globals.dir, e) != 0)
 		return -1;
 	for (int i = 0; i < call->count; i++)
 		if (path_list_add(&in.paths, call->cwd, call->words[i], true,
 		    e) != 0)
 			goto out;
-	if (in.paths.count != (size_t)call->count) {
-		err_set(e, ERR_USAGE, "a member was named twice");
-		goto out;
-	}
+		else if (in.paths.count != (size_t)i + 1) {
+			err_set(e, ERR_USAGE, "%s is named twice",
+			    call->words[i]);
+			goto out;
+		}
 	if (in.v->index && !(index = cmd_path(call, in.v->index, e)))
 		goto out;
-	if (make_files(&in, e) != 0 || create_array(&in, e) != 0 ||
+	if (make_files(&in, e) != 0 || check_distinct(&in, e) != 0 ||
+	    create_array(&in, e) != 0 ||
 	    create_store(&in, e) != 0) {
 		unmake_files(&in);
 		goto out;
@@ -255,6 +281,8 @@ static int init_run(struct owner *none, struct cmd_io *io,
 		out_text(io, "state   %s\n", s.dir);
 	state_release(&s);
 out:
+	if (rc != 0 && in.made_dir)
+		(void)rmdir(call->globals.dir);	/* if it is empty */
 	free(index);
 	path_list_release(&in.paths);
 	return rc;

@@ -18,6 +18,14 @@ want 64 bk init --size 12parsecs "$tmp/x" "$tmp/y"
 want 64 bk status --nonsense
 one_sentence
 want 64 bk client add
+want 64 bk init
+said 'MEMBER\.\.\.$'
+want 64 bk init --size 128M "$tmp/x" "$tmp/y" "$tmp/./x"
+said 'named twice'
+truncate -s 128M "$tmp/one"
+ln -s one "$tmp/other"
+want 64 bk init "$tmp/one" "$tmp/other"
+said 'one and the same'
 want 64 bk stdio
 want 0 bk --help
 want 0 bk client add --help
@@ -58,6 +66,7 @@ want 64 bk client add oops --key "$tmp/home-web1/bkclient/key"
 said 'private key'
 ! grep -q 'BEGIN' "$tmp/out" || die "the private key was shown"
 want 2 bk client add web1 --key "$tmp/home-stranger/bkclient/key.pub"
+one_sentence
 want 2 bk client add other --key "$tmp/home-web1/bkclient/key.pub"
 want 64 bk client add .hidden --key "$tmp/home-stranger/bkclient/key.pub"
 want 2 bk client remove web1
