@@ -8,15 +8,20 @@
 
 #include "base/err.h"
 
+#include <stdint.h>
+
 struct client_record;
 struct cmd_io;
 
 /*
  * Add the keys of an OpenSSH public key file (or authorized_keys without
- * options): one a line, '#' comments.  Says each on `io` with its fingerprint.
+ * options): one a line, '#' comments.
  * ERR_USAGE: no key, not a public key; ERR_LIMIT; ERR_EXISTS: known already.
  */
 MUST_CHECK int client_keys_add(struct client_record *c, const char *text,
-    struct cmd_io *io, struct err *e);
+    struct err *e);
+/* A line for each key from number `from` on, with its fingerprint. */
+void client_keys_say(const struct client_record *c, uint32_t from,
+    struct cmd_io *io);
 
 #endif

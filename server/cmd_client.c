@@ -117,9 +117,28 @@ static int set_rules(struct client_record *c, const struct client_values *v,
 	return 0;
 }
 
-/* "last 3, daily 7" or "everything". */
+/* In the largest unit that gives it exactly. */
+static void duration_text(char *out, size_t size, uint64_t s)
+{
+	static const struct {
+		uint64_t s;
+		char name;
+	} units[] = { { 604800, 'w' }, { 86400, 'd' }, { 3600, 'h' },
+		{ 60, 'm' } };
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (s % units[i].s == 0 && s > 0) {
+			snprintf(out, size, "%" PRIu64 "%c", s / units[i].s,
+			    units[i].name);
+			return;
+		}
+	snprintf(out, size, "%" PRIu64 "s", s);
+}
+
+/* "last 3, daily 7, within 2w" or "everything". */
 static void rules_text(char *out, size_t size, const struct retention *k)
 {
+	char within[32];
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -127,7 +146,6 @@ static void rules_text(char *out, size_t size, const struct retention *k)
 		{ "last", k->last }, { "hourly", k->hourly },
 		{ "daily", k->daily }, { "weekly", k->weekly },
 		{ "monthly", k->monthly }, { "yearly", k->yearly },
-		{ "seconds", k->within_s },
 	};
 	size_t used = 0;
 
@@ -137,18 +155,25 @@ static void rules_text(char *out, size_t size, const struct retention *k)
 			used += (size_t)snprintf(out + used, size - used,
 			    "%s%s %" PRIu64, used ? ", " : "", rules[i].name,
 			    rules[i].value);
+	duration_text(within, sizeof(within), k->within_s);
+	if (k->within_s && used < size)
+		snprintf(out + used, size - used, "%swithin %s",
+		    used ? ", " : "", within);
 }
 
 static void say_client(struct cmd_io *io, const struct client_record *c)
 {
-	char rules[200], quota[16] = "none";
+	char rules[200], quota[16] = "none", age[32];
 
 	rules_text(rules, sizeof(rules), &c->keep);
 	if (c->quota)
 		str_bytes_human(quota, c->quota);
-	out_text(io, "%s  role %s%s, domain %s, quota %s, keeps %s\n", c->name,
-	    role_name(c), c->paused ? " (paused)" : "",
-	    c->domain_name[0] ? c->domain_name : "its own", quota, rules);
+	duration_text(age, sizeof(age), c->keep.min_age_s);
+	out_text(io, "%s  role %s%s, domain %s, quota %s, keeps %s%s%s\n",
+	    c->name, role_name(c), c->paused ? " (paused)" : "",
+	    c->domain_name[0] ? c->domain_name : "its own", quota, rules,
+	    c->keep.min_age_s ? ", minimum age " : "",
+	    c->keep.min_age_s ? age : "");
 }
 
 static struct client_record *load(struct owner *o, const char *name,
@@ -184,11 +209,13 @@ static int add_run(struct owner *o, struct cmd_io *io,
 	    (int)sizeof(c->name))
 		err_set(e, ERR_USAGE, "a client's name has at most %d "
 		    "characters", CLIENT_NAME_MAX);
-	else if (client_keys_add(c, call->attached, io, e) == 0 &&
+	else if (client_keys_add(c, call->attached, e) == 0 &&
 	    set_rules(c, v, e) == 0 && store_client_add(o->store, c, e) == 0)
 		rc = 0;
-	if (rc == 0)
+	if (rc == 0) {
+		client_keys_say(c, 0, io);
 		say_client(io, c);
+	}
 	free(c);
 	return rc;
 }

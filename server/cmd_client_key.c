@@ -29,7 +29,7 @@ static const struct opt_row list_rows[] = {
 };
 
 static int add_one(struct client_record *c, const char *line,
-    struct cmd_io *io, struct err *e)
+    struct err *e)
 {
 	char fingerprint[SSH_FINGERPRINT_SIZE];
 	char *canonical = NULL;
@@ -57,7 +57,6 @@ static int add_one(struct client_record *c, const char *line,
 	}
 	snprintf(c->keys[c->key_count++], CLIENT_KEY_TEXT_MAX, "%s",
 	    canonical);
-	out_text(io, "key %s for %s\n", fingerprint, c->name);
 	rc = 0;
 out:
 	free(canonical);
@@ -65,7 +64,7 @@ out:
 }
 
 int client_keys_add(struct client_record *c, const char *text,
-    struct cmd_io *io, struct err *e)
+    struct err *e)
 {
 	uint32_t before = c->key_count;
 	char *copy, *next, *line;
@@ -80,7 +79,7 @@ int client_keys_add(struct client_record *c, const char *text,
 	while (rc == 0 && (line = strsep(&next, "\n")) != NULL) {
 		line += strspn(line, " \t\r");
 		if (line[0] && line[0] != '#')
-			rc = add_one(c, line, io, e);
+			rc = add_one(c, line, e);
 	}
 	free(copy);
 	if (rc == 0 && c->key_count == before)
@@ -88,30 +87,53 @@ int client_keys_add(struct client_record *c, const char *text,
 	return rc;
 }
 
-/* Change a copy of the record and store it. */
+void client_keys_say(const struct client_record *c, uint32_t from,
+    struct cmd_io *io)
+{
+	for (uint32_t i = from; i < c->key_count; i++) {
+		char fingerprint[SSH_FINGERPRINT_SIZE] = "unreadable";
+		char *canonical = NULL;
+		struct err e;
+
+		if (ssh_public_key_parse(c->keys[i], &canonical, fingerprint,
+		    &e) == 0)
+			free(canonical);
+		out_text(io, "key %s for %s\n", fingerprint, c->name);
+	}
+}
+
+/* Change a copy of the record, store it, and then say so. */
 static int with_record(struct owner *o, const struct cmd_call *call,
     struct cmd_io *io, int (*change)(struct client_record *c,
-    const struct cmd_call *call, struct cmd_io *io, struct err *e),
-    struct err *e)
+    const struct cmd_call *call, struct err *e), struct err *e)
 {
 	struct client_record *c = calloc(1, sizeof(*c));
-	int rc = -1;
+	uint32_t before;
+	int rc;
 
 	if (!c)
 		return err_set(e, ERR_NO_MEMORY, "no memory for a client");
-	if (store_client_get(o->store, call->words[0], c, e) == 0 &&
-	    change(c, call, io, e) == 0)
+	rc = store_client_get(o->store, call->words[0], c, e);
+	before = c->key_count;
+	if (rc == 0)
+		rc = change(c, call, e);
+	if (rc == 0)
 		rc = store_client_set(o->store, c, e);
+	if (rc == 0 && c->key_count < before)
+		out_text(io, "key %s is removed from %s%s\n", call->words[1],
+		    c->name, c->key_count ? "" : ", which has no other");
+	if (rc == 0)
+		client_keys_say(c, before, io);
 	free(c);
 	return rc;
 }
 
 static int add_keys(struct client_record *c, const struct cmd_call *call,
-    struct cmd_io *io, struct err *e)
+    struct err *e)
 {
 	if (!call->attached)
 		return err_set(e, ERR_USAGE, "client key add needs --key FILE");
-	return client_keys_add(c, call->attached, io, e);
+	return client_keys_add(c, call->attached, e);
 }
 
 static int add_run(struct owner *o, struct cmd_io *io,
@@ -121,7 +143,7 @@ static int add_run(struct owner *o, struct cmd_io *io,
 }
 
 static int remove_key(struct client_record *c, const struct cmd_call *call,
-    struct cmd_io *io, struct err *e)
+    struct err *e)
 {
 	char fingerprint[SSH_FINGERPRINT_SIZE];
 
@@ -137,8 +159,6 @@ static int remove_key(struct client_record *c, const struct cmd_call *call,
 		memmove(c->keys[i], c->keys[i + 1], (c->key_count - i - 1) *
 		    sizeof(c->keys[0]));
 		c->key_count--;
-		out_text(io, "key %s is removed from %s\n", fingerprint,
-		    c->name);
 		return 0;
 	}
 	return err_set(e, ERR_NOT_FOUND, "%s has no key %s; bkserver client "
