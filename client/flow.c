@@ -584,9 +584,9 @@ static int settle_head(struct flow *f, struct err *e)
 		remove_at(f, &f->head);
 		return 0;
 	}
-	/* What pump() leaves at the head may be a new node at the address of the
-	 * old one: nothing is concluded from pointers, the head is looked at
-	 * again. */
+	/* What pump() leaves at the head may be a new node at the address of
+	 * the old one: nothing is concluded from pointers, the head is looked
+	 * at again. */
 	if (!n->object)
 		return pump(f, e);
 	if (fetch_wait(f->fetch, n->object, e) != 0)
