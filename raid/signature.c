@@ -2,10 +2,11 @@
  * raid/signature.c - whose is this disk?
  *
  * libblkid wants a file descriptor, and our devices are not always files.  So
- * the parts of the disk where signatures live (the first and the last 2 MiB, and
- * a few places between) are copied into a sparse file in memory of the same size; libblkid probes and
- * wipes that, and the blocks that changed are written back to the device.  It
- * never sees the device itself, so what it does not know it cannot touch.
+ * the parts of the disk where signatures live (the first and the last 2 MiB,
+ * and a few places between) are copied into a sparse file in memory of the same
+ * size; libblkid probes and wipes that, and the blocks that changed are written
+ * back to the device.  It never sees the device itself, so what it does not
+ * know it cannot touch.
  */
 #include "raid/signature.h"
 
@@ -28,8 +29,8 @@
 #include <unistd.h>
 
 #define EDGE (UINT64_C(2) << 20)	/* bytes looked at, at either end */
-#define ROUNDS_MAX 1024			/* places wiped on one disk; a member of a
-					 * ZFS pool has 512 uberblocks */
+/* Places wiped on one disk; a member of a ZFS pool has 512 uberblocks. */
+#define ROUNDS_MAX 1024
 #define OWN_TYPE "bk"
 
 /* Works on the rows of both edges. */

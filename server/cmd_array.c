@@ -272,7 +272,8 @@ static int begin_replace(struct owner *o, const struct cmd_call *call,
 
 /*
  * The same command was given before: `fresh` is a member, and `old` is being
- * replaced or is none any more.  1, 0; -1 when `fresh` is a member beside `old`.
+ * replaced or is none any more.  1, 0; -1 when `fresh` is a member beside
+ * `old`.
  */
 static int given_before(struct owner *o, const char *old, const char *fresh,
     struct err *e)
