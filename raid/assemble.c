@@ -57,6 +57,11 @@ static int found_read(struct finding *g, struct found *f, struct err *e)
 {
 	int best;
 
+	if (member_extents_in(mio_dev(f->io)->size, RAID_EXTENT_MIN) == 0) {
+		err_set(&f->slots.why, ERR_NOT_FOUND, "too small");
+		leave_out(g, f, "it is too small to be a member of an array");
+		return 0;
+	}
 	if (super_read(&f->slots, f->io, e) != 0)
 		return -1;
 	best = super_best(&f->slots);

@@ -18,7 +18,10 @@
  *     all that any member showed.
  *
  * An epoch of change is itself the ack of the flush before it (the member that
- * did not hold that flush has left), so its own block counts as content.
+ * did not hold that flush has left), so its own block counts as content.  And
+ * a flush is begun only when the one before it is acked: where an epoch has two
+ * flushes in the excess, a member that lacks the first is no witness but an old
+ * copy, or a disk that lied, and nothing is dropped on its word.
  *
  * The history is the branch over which every other has an excess that may be
  * dropped, or none; the higher event, then the longer chain are tried first.
@@ -369,8 +372,8 @@ static void excess_epoch(const struct loading *g, const struct parting *d,
 	out->flushes += end - from + 1;
 	if (from == p->first && p->why == EPOCH_OPEN)
 		from++;
-	if (from <= end && !never_acked(g, x, p->set, from) &&
-	    !has_witness(d->y, d->j, p))
+	if (from < end || (from == end && !never_acked(g, x, p->set, from) &&
+	    !has_witness(d->y, d->j, p)))
 		out->acked = true;
 }
 

@@ -137,6 +137,23 @@ START_TEST(a_disk_that_shrank_is_left_out)
 }
 END_TEST
 
+START_TEST(a_file_of_a_few_bytes_is_no_member)	/* _i: pages */
+{
+	struct sim *s = fresh(2);
+	unsigned disk = sim_add(s, 4096u * (unsigned)_i);
+	struct rig r;
+	struct err e;
+
+	ck_assert_msg(rig_open(&r, s, 0, false, &e) == 0, "%s", e.text);
+	ck_assert_ptr_nonnull(strstr(r.warned, "too small"));
+	rig_drop(&r);
+	ck_assert_int_eq(rig_open(&r, s, 3, false, &e), -1);
+	ck_assert_int_eq(e.code, ERR_NOT_FOUND);
+	ck_assert_uint_eq(disk, 2);
+	sim_free(s);
+}
+END_TEST
+
 START_TEST(a_disk_that_grew_keeps_its_places)
 {
 	struct sim *s = fresh(2);
@@ -224,6 +241,7 @@ Suite *raid_assemble_suite(void)
 	tcase_add_loop_test(t, a_blank_or_garbled_disk_is_told_and_left_out,
 	    0, 2);
 	tcase_add_test(t, a_disk_that_shrank_is_left_out);
+	tcase_add_loop_test(t, a_file_of_a_few_bytes_is_no_member, 1, 4);
 	tcase_add_test(t, a_disk_that_grew_keeps_its_places);
 	tcase_add_test(t, nothing_but_blank_disks_is_an_error);
 	tcase_add_test(t, a_member_added_later_is_known_through_the_others);

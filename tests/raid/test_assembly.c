@@ -343,6 +343,33 @@ START_TEST(halves_that_wrote_apart_are_refused_showing_both)
 }
 END_TEST
 
+/* The same by copies: each side had members that the other had too, so each
+ * finds one that lacks what it confirmed. */
+START_TEST(sides_with_copies_of_one_member_are_refused_too)
+{
+	struct bed *a = bed_new_shape(shape(_i)), *b;
+	unsigned n = sim_disks(a->sim);
+	struct err e;
+
+	bed_close(a);
+	b = bed_clone(a);
+	OK(bed_open(a, UINT64_C(1) << (n - 1), false, E));
+	for (int i = 0; i < 3; i++)
+		write_fact(a, "left");
+	bed_close(a);
+	OK(bed_open(b, 1, false, E));
+	for (int i = 0; i < 5; i++)
+		write_fact(b, "right");
+	bed_close(b);
+	for (unsigned i = (n + 1) / 2; i < n; i++)
+		disk_copy(a->sim, i, b->sim, i);
+	e = must_refuse(a, ERR_CONFLICT, "diverged");
+	ck_assert_ptr_nonnull(strstr(e.text, ") and ("));
+	bed_free(a);
+	bed_free(b);
+}
+END_TEST
+
 START_TEST(the_side_that_lost_is_taken_in_anew)
 {
 	struct bed *a = bed_new(2, 1, BED_DISK), *b;
@@ -604,6 +631,8 @@ Suite *raid_assembly_suite(void)
 	    a_half_rebuilt_member_does_not_count_as_in_sync, 0, SHAPES);
 	tcase_add_loop_test(t,
 	    halves_that_wrote_apart_are_refused_showing_both, 0, SHAPES);
+	tcase_add_loop_test(t,
+	    sides_with_copies_of_one_member_are_refused_too, 0, SHAPES);
 	tcase_add_test(t, the_side_that_lost_is_taken_in_anew);
 	tcase_add_loop_test(t, a_member_and_its_copy_are_refused_naming_both,
 	    0, SHAPES);
