@@ -119,11 +119,13 @@ struct store_session {
 	uint64_t used_bytes;		/* of the quota, when it began */
 };
 
-/* Pins of a session that ended without a commit. */
+/* What a client's pushes left that ended without a commit: one for each
+ * client. */
 struct linger {
 	struct linger *next;
 	char client[CLIENT_NAME_MAX + 1];
 	struct segset pins;
+	uint64_t new_bytes;	/* counted again by the next push */
 	uint64_t until_ms;
 };
 

@@ -7,7 +7,8 @@
  *   `have` said, duplicates, the children of accepted pages, and what it
  *   stored itself.  A session that ends without a commit leaves its pins for
  *   24 hours, or until the same client commits: a broken push is resumed
- *   without sending again.  Pins are in memory; a restarted server protects
+ *   without sending again, and what it brought counts for the quota until
+ *   then, or until a collection has taken it.  Pins are in memory; a restarted server protects
  *   what was taken before by nothing but the next push of the client, which
  *   is told what is missing.
  *
@@ -26,6 +27,7 @@
 #include "store/mark.h"
 #include "store/snapshot.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,24 +69,41 @@ fail:
 	return -1;
 }
 
+static struct linger *linger_of(struct store *s, const char *client)
+{
+	struct linger *l = s->lingers;
+
+	while (l && strcmp(l->client, client) != 0)
+		l = l->next;
+	if (l)
+		return l;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return NULL;
+	snprintf(l->client, sizeof(l->client), "%s", client);
+	l->next = s->lingers;
+	s->lingers = l;
+	return l;
+}
+
 /* Cut lock held.  Without memory for it the pins are lost: the next push is
  * told what is missing. */
 static void pins_linger(struct store_session *ss)
 {
-	struct store *s = ss->store;
 	struct linger *l;
+	struct err lost;
 
-	if (ss->pins.count == 0)
+	if (ss->pins.count == 0 && ss->new_bytes == 0)
 		return;
-	l = calloc(1, sizeof(*l));
+	l = linger_of(ss->store, ss->client.name);
 	if (!l)
 		return;
-	memcpy(l->client, ss->client.name, sizeof(l->client));
-	l->pins = ss->pins;
+	l->new_bytes += ss->new_bytes;
 	l->until_ms = clock_mono_ms() + LINGER_MS;
-	l->next = s->lingers;
-	s->lingers = l;
-	segset_init(&ss->pins);
+	for (size_t i = 0; i < ss->pins.cap; i++)
+		if (ss->pins.slots[i] != 0 && segset_add(&l->pins,
+		    ss->pins.slots[i] - 1, &lost) != 0)
+			return;
 }
 
 void lingers_drop(struct store *s, const char *client)
@@ -95,8 +114,8 @@ void lingers_drop(struct store *s, const char *client)
 	while (*at) {
 		struct linger *l = *at;
 
-		if (l->until_ms > now &&
-		    (!client || strcmp(l->client, client) != 0)) {
+		if (client ? strcmp(l->client, client) != 0 :
+		    l->until_ms > now) {
 			at = &l->next;
 			continue;
 		}
@@ -106,10 +125,31 @@ void lingers_drop(struct store *s, const char *client)
 	}
 }
 
+/* What earlier pushes of the client brought and nobody committed: it is the
+ * client's, so it counts as if this push had brought it.  Cut lock held, and
+ * no other session of the client goes on pushing. */
+static uint64_t bytes_inherit(struct store_session *ss)
+{
+	uint64_t sum = 0;
+
+	for (struct store_session *o = ss->store->sessions; o; o = o->next)
+		if (strcmp(o->client.name, ss->client.name) == 0) {
+			sum += o->new_bytes;
+			o->new_bytes = 0;
+		}
+	for (struct linger *l = ss->store->lingers; l; l = l->next)
+		if (strcmp(l->client, ss->client.name) == 0) {
+			sum += l->new_bytes;
+			l->new_bytes = 0;
+		}
+	return sum;
+}
+
 static void push_end(struct store_session *ss)
 {
 	pins_linger(ss);
 	segset_release(&ss->pins);
+	ss->new_bytes = 0;
 	ss->pushing = false;
 }
 
@@ -257,7 +297,8 @@ static int push_begin(struct store_session *ss, const uint8_t *snapshot,
 	ss->broken = ss->reduced = false;
 	memcpy(ss->snapshot, snapshot, SNAPSHOT_ID_SIZE);
 	ss->frame_taken = ss->frame_cut = ss->frame_durable = 0;
-	ss->stored_bytes = ss->new_bytes = 0;
+	ss->stored_bytes = 0;
+	ss->new_bytes = bytes_inherit(ss);
 	ss->used_bytes = used;
 	return 0;
 }

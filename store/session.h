@@ -21,7 +21,8 @@ MUST_CHECK int session_pin(struct store_session *ss,
     const struct place *p, struct err *e);
 /* Is the segment pinned by a session, live or lingering?  Cut lock held. */
 bool segment_pinned(const struct store *s, uint64_t segment);
-/* Drop what lingers too long, or (by name) of this client.  Cut lock held. */
+/* Drop what lingers of this client, or (NULL) what lingers too long.  Cut lock
+ * held. */
 void lingers_drop(struct store *s, const char *client);
 
 #endif

@@ -1,9 +1,12 @@
 /*
  * Clients: what is added is found by name and key, in order, and is there
  * after a crash; keys belong to one client; removal needs snapshots to be gone;
- * quotas count what is new to the domain, whoever else has it.
+ * quotas count what is new to the domain, whoever else has it, and what
+ * pushes brought that were not committed.
  */
 #include "tests/store/help.h"
+
+#include "store/impl.h"
 
 #include "store/fmt_client.h"
 
@@ -150,6 +153,82 @@ START_TEST(a_quota_counts_what_is_new_to_the_domain)
 }
 END_TEST
 
+/* Chunks from `seed` on until one is refused; how many were taken. */
+static int fill(struct pusher *p, uint64_t seed)
+{
+	struct err e;
+	int n;
+
+	for (n = 0; n < 30; n++) {
+		pusher_add_chunk(p, seed + (uint64_t)n, 10000);
+		if (pusher_send(p, &e) != 0)
+			break;
+	}
+	ck_assert_int_eq(e.code, ERR_NO_SPACE);
+	return n;
+}
+
+/* _i: the push is aborted, its session ends, or a new one takes its place */
+START_TEST(pushes_that_break_off_count_for_the_quota)
+{
+	struct pusher p, q;
+	struct err e;
+
+	ck_assert_int_eq(store_client_get(b.store, "anna", &c, &e), 0);
+	c.quota = 105000;
+	ck_assert_int_eq(store_client_set(b.store, &c, &e), 0);
+	pusher_open(&p, &b, "anna");
+	pusher_begin(&p, 1);
+	ck_assert_int_eq(fill(&p, 1000), 10);
+	if (_i == 0)
+		store_session_abort(p.ss);
+	if (_i == 2)
+		atomic_store(&p.ss->alive_ms, 0);
+	if (_i == 1)
+		pusher_close(&p);
+	pusher_open(&q, &b, "anna");
+	pusher_begin(&q, 2);
+	ck_assert_int_eq(fill(&q, 2000), 0);
+	pusher_close(&q);
+	if (_i != 1)
+		pusher_close(&p);
+	/* Once more: what was counted is counted once. */
+	c.quota = 205000;
+	ck_assert_int_eq(store_client_set(b.store, &c, &e), 0);
+	pusher_open(&q, &b, "anna");
+	pusher_begin(&q, 3);
+	ck_assert_int_eq(fill(&q, 3000), 10);
+	pusher_close(&q);
+}
+END_TEST
+
+START_TEST(a_commit_takes_over_what_broken_pushes_brought)
+{
+	struct snapshot_record r;
+	struct id ids[2], root, facts;
+	struct pusher p;
+	struct err e;
+
+	pusher_open(&p, &b, "anna");
+	pusher_begin(&p, 1);
+	ids[0] = pusher_chunk(&p, 1, 10000);
+	pusher_close(&p);
+	pusher_open(&p, &b, "anna");
+	pusher_begin(&p, 1);
+	ck_assert(pusher_has(&p, &ids[0]));
+	ids[1] = pusher_chunk(&p, 2, 10000);
+	ck_assert_int_eq(pusher_tree(&p, ids, 2, &root, &e), 0);
+	facts = pusher_facts(&p, "/x");
+	ck_assert_int_eq(pusher_commit(&p, &root, &facts, &r, &e), 0);
+	ck_assert_uint_ge(r.new_bytes, 20000);
+	ck_assert_uint_lt(r.new_bytes, 21000);
+	pusher_begin(&p, 2);
+	ck_assert_int_eq(pusher_commit(&p, &root, &facts, &r, &e), 0);
+	ck_assert_uint_eq(r.new_bytes, 0);
+	pusher_close(&p);
+}
+END_TEST
+
 START_TEST(last_seen_survives_a_clean_stop)
 {
 	struct err e;
@@ -177,6 +256,9 @@ Suite *store_client_suite(void)
 	tcase_add_test(t, the_domain_stays_while_snapshots_are_in_it);
 	tcase_add_loop_test(t, a_quota_counts_what_is_new_to_the_domain, 0,
 	    2);
+	tcase_add_loop_test(t, pushes_that_break_off_count_for_the_quota, 0,
+	    3);
+	tcase_add_test(t, a_commit_takes_over_what_broken_pushes_brought);
 	tcase_add_test(t, last_seen_survives_a_clean_stop);
 	suite_add_tcase(s, t);
 	return s;
