@@ -14,6 +14,9 @@
 static int list_add(struct snap_list *s, const struct snapshot_record *r,
     struct err *e)
 {
+	if (s->count == SNAPSHOTS_CLIENT_MAX)
+		return err_set(e, ERR_PROTOCOL, "the server lists more than "
+		    "%u snapshots", SNAPSHOTS_CLIENT_MAX);
 	if (s->count == s->room) {
 		size_t room = s->room ? 2 * s->room : 64;
 		void *more = realloc(s->items, room * sizeof(*r));

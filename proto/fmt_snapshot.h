@@ -35,6 +35,9 @@ struct buf;
 #define SNAPSHOT_RECORD_SIZE 160
 #define SNAPSHOT_RECORD_MAX 256
 #define FACTS_MAX (64u << 10)
+/* Of one client: an hourly one for 14 years.  Both ends list them in memory,
+ * and the server keeps them in its log. */
+#define SNAPSHOTS_CLIENT_MAX 131072u
 
 enum {
 	SNAPSHOT_CHANGED = 1,	/* some file changed while it was read */

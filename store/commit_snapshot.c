@@ -45,6 +45,9 @@ static int number_it(void *arg, struct change *c, struct err *e)
 		m->record.flags |= SNAPSHOT_REDUCED;
 	m->record.order = s->next_order++;
 	m->record.commit_s = clock_real_s();
+	/* As counted here, not as told: quotas rest on it. */
+	m->record.new_bytes = m->ss->new_bytes;
+	m->record.stored_bytes = m->ss->stored_bytes;
 	le64_put(next, s->next_order);
 	k = key_text(KEY_NEXT_ORDER);
 	if (change_put(c, k.bytes, k.size, next, sizeof(next), e) != 0)
@@ -61,6 +64,7 @@ static void pins_end(void *arg)
 
 	segset_release(&ss->pins);
 	lingers_drop(ss->store, ss->client.name);
+	ss->new_bytes = 0;
 	ss->pushing = false;
 }
 
@@ -85,9 +89,6 @@ static void record_fill(struct commit *m, const struct store_commit *c)
 	r->zone_s = c->zone_s;
 	r->files = c->files;
 	r->bytes = c->bytes;
-	/* As counted here, not as told: quotas rest on it. */
-	r->new_bytes = m->ss->new_bytes;
-	r->stored_bytes = m->ss->stored_bytes;
 }
 
 /* Root and facts: 0, or 1 with those that are not there.  Cut lock held. */
@@ -171,6 +172,17 @@ static int client_still(struct store_session *ss, struct err *e)
 	    "client %s was moved to another domain", ss->client.name);
 }
 
+/* Records are kept in the log, of which all clients have one. */
+static int count_check(struct store_session *ss, struct err *e)
+{
+	if (snapshots_count(ss->store, ss->client.name) <
+	    SNAPSHOTS_CLIENT_MAX)
+		return 0;
+	return err_set(e, ERR_LIMIT, "client %s has %u snapshots, which is the "
+	    "most there may be; forget some", ss->client.name,
+	    SNAPSHOTS_CLIENT_MAX);
+}
+
 int store_session_commit(struct store_session *ss,
     const struct store_commit *c, struct snapshot_record *record,
     struct id *missing, size_t missing_max, size_t *missing_count,
@@ -184,7 +196,7 @@ int store_session_commit(struct store_session *ss,
 	store_session_alive(ss);
 	if (rc != 0)
 		return rc < 0 ? -1 : 0;
-	if (client_still(ss, e) != 0)
+	if (client_still(ss, e) != 0 || count_check(ss, e) != 0)
 		return -1;
 	rc = roots_present(ss, c, missing, missing_max, missing_count, e);
 	if (rc != 0)
