@@ -114,7 +114,9 @@ static void look_after(struct owner *o, uint64_t *looked_ms)
 	mend_if_wanted(o);
 }
 
-static void serve(struct owner *o, struct ssh_listener *l)
+/* Until told to stop: 0.  Or until the store has failed: what is in memory is
+ * not to be trusted any more, a start from the disks is. */
+static int serve(struct owner *o, struct ssh_listener *l, struct err *e)
 {
 	struct pollfd at[] = {
 		{ .fd = ssh_listener_fd(l), .events = POLLIN },
@@ -125,11 +127,15 @@ static void serve(struct owner *o, struct ssh_listener *l)
 	while (!owner_stopping(o)) {
 		if (poll(at, 2, LOOK_MS) > 0 && at[0].revents)
 			sessions_accept(o->sessions, l);
+		if (store_failed(o->store, e))
+			return err_add(e, "the store has failed and must be "
+			    "opened again");
 		if (clock_mono_ms() >= next_ms) {
 			look_after(o, &looked_ms);
 			next_ms = clock_mono_ms() + LOOK_MS;
 		}
 	}
+	return 0;
 }
 
 static int serve_run(struct owner *none, struct cmd_io *io,
@@ -154,8 +160,9 @@ static int serve_run(struct owner *none, struct cmd_io *io,
 	rc = listen_with_key(o, where, &l, fingerprint, e);
 	if (rc == 0) {
 		say_ready(io, where, l, fingerprint);
-		serve(o, l);
-		log_line(LOG_LEVEL_INFO, "stopping");
+		rc = serve(o, l, e);
+		log_line(rc == 0 ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "%s",
+		    rc == 0 ? "stopping" : e->text);
 		notify("STOPPING=1");
 	}
 	/* Sessions that still negotiate use the listener: it goes last. */

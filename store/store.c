@@ -368,6 +368,18 @@ void store_info(struct store *s, struct store_info *out)
 	pthread_mutex_unlock(&s->cut);
 }
 
+bool store_failed(struct store *s, struct err *why)
+{
+	bool failed;
+
+	pthread_mutex_lock(&s->cut);
+	failed = s->failed;
+	if (failed)
+		*why = s->failure;
+	pthread_mutex_unlock(&s->cut);
+	return failed;
+}
+
 /* ---- the index anew ----------------------------------------------------- */
 
 /* Sessions rely on the index: there may be none. */

@@ -257,6 +257,10 @@ MUST_CHECK int store_prune(struct store *s, const char *client, bool dry_run,
 /* Drop the index and build it again from the tables of contents. */
 MUST_CHECK int store_rebuild_index(struct store *s, struct err *e);
 
+/* Has a flush failed, so that nothing is written any more?  Then *why.  Only
+ * opening the store again helps. */
+bool store_failed(struct store *s, struct err *why);
+
 struct store_info {
 	uint64_t objects, index_bytes, overlay_entries;
 	uint64_t snapshots, clients, quarantined;
