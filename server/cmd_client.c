@@ -4,6 +4,7 @@
 #include "server/client_keys.h"
 #include "server/cmd.h"
 #include "server/owner.h"
+#include "server/session.h"
 #include "store/store.h"
 
 #include <inttypes.h>
@@ -224,15 +225,23 @@ static int set_run(struct owner *o, struct cmd_io *io,
     const struct cmd_call *call, struct err *e)
 {
 	struct client_record *c = load(o, call->words[0], e);
+	uint8_t role;
 	int rc = -1;
 
 	if (!c)
 		return -1;
+	role = c->role;
 	if (set_rules(c, call->values, e) == 0 &&
 	    store_client_set(o->store, c, e) == 0) {
 		say_client(io, c);
 		rc = 0;
 	}
+	/* Not for rules and quotas: those wait for the next push.  The domain
+	 * changes only where nothing is stored: such a push fails at its
+	 * commit. */
+	if (rc == 0 && c->role != role)
+		sessions_end_client(o->sessions, c->name,
+		    "the role of this client was changed");
 	free(c);
 	return rc;
 }
@@ -248,8 +257,12 @@ static int pause_run(struct owner *o, struct cmd_io *io,
 		return -1;
 	c->paused = !v->off;
 	rc = store_client_set(o->store, c, e);
-	if (rc == 0)
+	if (rc == 0) {
 		say_client(io, c);
+		if (c->paused)
+			sessions_end_client(o->sessions, c->name,
+			    "this client was paused");
+	}
 	free(c);
 	return rc;
 }
@@ -261,6 +274,8 @@ static int remove_run(struct owner *o, struct cmd_io *io,
 
 	if (store_client_remove(o->store, call->words[0], v->purge, e) != 0)
 		return -1;
+	sessions_end_client(o->sessions, call->words[0],
+	    "this client was removed");
 	out_text(io, "%s is removed%s\n", call->words[0], v->purge ?
 	    "; bkserver prune frees what only its snapshots held" : "");
 	return 0;

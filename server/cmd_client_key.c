@@ -3,6 +3,7 @@
 #include "server/client_keys.h"
 #include "server/cmd.h"
 #include "server/owner.h"
+#include "server/session.h"
 #include "store/store.h"
 
 #include <jansson.h>
@@ -168,7 +169,13 @@ static int remove_key(struct client_record *c, const struct cmd_call *call,
 static int remove_run(struct owner *o, struct cmd_io *io,
     const struct cmd_call *call, struct err *e)
 {
-	return with_record(o, call, io, remove_key, e);
+	if (with_record(o, call, io, remove_key, e) != 0)
+		return -1;
+	/* Which key a session came with is not kept: all end, and those with
+	 * another key begin again. */
+	sessions_end_client(o->sessions, call->words[0],
+	    "a key of this client was removed");
+	return 0;
 }
 
 static void say_key(struct cmd_io *io, const char *key, bool json)

@@ -45,6 +45,10 @@ void sessions_accept(struct sessions *ss, struct ssh_listener *l);
  */
 void sessions_serve_fd(struct sessions *ss, int fd, const char *client,
     bool operator);
+/* What this client may do has changed: break off its sessions, so that nothing
+ * goes on under the old rules.  A restore at the server is not concerned. */
+void sessions_end_client(struct sessions *ss, const char *client,
+    const char *why);
 /* Tell all to end, wait at most `wait_ms`, then break them off and wait. */
 void sessions_stop(struct sessions *ss, unsigned wait_ms);
 void sessions_free(struct sessions *ss);	/* none may run; NULL is fine */

@@ -321,6 +321,17 @@ size_t sessions_list(struct sessions *ss, struct session_info *out,
 	return n;
 }
 
+void sessions_end_client(struct sessions *ss, const char *client,
+    const char *why)
+{
+	pthread_mutex_lock(&ss->lock);
+	for (struct slot *sl = ss->list; sl; sl = sl->next)
+		if (sl->s.wire && !sl->s.operator &&
+		    strcmp(sl->client, client) == 0)
+			wire_abort(sl->s.wire, why);
+	pthread_mutex_unlock(&ss->lock);
+}
+
 /* With the lock held: until none is left, or the time is over. */
 static void wait_none(struct sessions *ss, unsigned wait_ms)
 {
