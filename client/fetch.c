@@ -17,6 +17,9 @@
 #include "base/le.h"
 #include "client/link.h"
 #include "proto/fmt_frame.h"
+#include "proto/fmt_list.h"
+#include "proto/fmt_snapshot.h"
+#include "proto/fmt_tree.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -101,7 +104,23 @@ static void deliver(struct fetch *f, struct holder *h, uint8_t *data,
 	pthread_cond_broadcast(&f->arrived);
 }
 
-/* Wanted, and of the type that it was wanted as? */
+/* What is read ahead is bounded by what was reckoned with, so nothing may turn
+ * out to be much more than that. */
+static uint32_t most(const struct holder *h)
+{
+	switch (h->o.type) {
+	case OBJECT_LIST:
+		return LIST_PAGE_MAX;
+	case OBJECT_TREE:
+		return TREE_PAGE_MAX;
+	case OBJECT_FACTS:
+		return FACTS_MAX;
+	default:
+		return h->size;
+	}
+}
+
+/* Wanted, of the type that it was wanted as, and not more than that? */
 static bool is_wanted(struct fetch *f, const struct frame_object *o)
 {
 	struct holder *h;
@@ -109,7 +128,8 @@ static bool is_wanted(struct fetch *f, const struct frame_object *o)
 
 	pthread_mutex_lock(&f->lock);
 	h = find(f, &o->id);
-	yes = h && h->state == FETCH_WANTED && h->o.type == o->type;
+	yes = h && h->state == FETCH_WANTED && h->o.type == o->type &&
+	    o->size <= most(h);
 	pthread_mutex_unlock(&f->lock);
 	return yes;
 }

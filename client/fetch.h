@@ -43,7 +43,8 @@ MUST_CHECK int fetch_new(struct fetch **out, struct link *l, struct err *e);
 void fetch_free(struct fetch *f);
 
 /* A reference to the object; requests it unless it is here or on the way.
- * `guess` is the size to reckon with until it is here. */
+ * `guess` is the size to reckon with until it is here, and the most that a
+ * chunk may have: a larger one counts as lost. */
 MUST_CHECK int fetch_want(struct fetch_object **out, struct fetch *f,
     const struct id *id, enum object_type type, uint32_t guess,
     struct err *e);

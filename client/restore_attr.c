@@ -13,6 +13,8 @@
  */
 #include "client/restore_int.h"
 
+#include "proto/fmt_frame.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -95,7 +97,7 @@ static void set_mode(struct restore *r, const struct restore_subject *s,
 	if (!owned)
 		mode &= (mode_t)~06000;	/* not ours to run as */
 	rc = s->fd >= 0 ? fchmod(s->fd, mode) :
-	    fchmodat(s->dir, s->name, mode, 0);
+	    fchmodat(s->dir, s->name, mode, AT_SYMLINK_NOFOLLOW);
 	if (rc == 0)
 		return;
 	if (not_permitted(errno))
@@ -266,8 +268,8 @@ int restore_xattrs_get(struct restore *r, struct buf *out,
 			buf_add(out, entry->xattrs.data, entry->xattrs.size);
 		return buf_ok(out, "extended attributes", e);
 	}
-	if (fetch_want(&o, r->fetch, &entry->xattr_ref, OBJECT_CHUNK, 65536,
-	    e) != 0)
+	if (fetch_want(&o, r->fetch, &entry->xattr_ref, OBJECT_CHUNK,
+	    FRAME_PLAIN_MAX, e) != 0)
 		return -1;
 	rc = fetch_wait(r->fetch, o, e);
 	if (rc == 0 && o->state == FETCH_LOST) {
