@@ -201,7 +201,8 @@ static bool make(struct restore *r, struct restore_dir *d)
 			adopt(r, d, fd);
 			return true;
 		}
-		if (errno == EACCES && fchmodat(parent, name, 0700, 0) == 0 &&
+		if (errno == EACCES && fchmodat(parent, name, 0700,
+		    AT_SYMLINK_NOFOLLOW) == 0 &&
 		    (fd = open_in(parent, name)) >= 0) {
 			adopt(r, d, fd);
 			return true;
