@@ -5,7 +5,12 @@
  * only where something is missing below: its cost follows the damage.
  *
  * Memory: the pages still to be visited, with their paths, along one way
- * down and its neighbours.
+ * down and its neighbours, at most STACK_MAX bytes.
+ *
+ * A client chooses its trees: two entries that name one directory, and so on a
+ * hundred levels down, have more paths than can be told.  So beyond PAGES_MAX
+ * pages of a snapshot, a path of PATH_SIZE_MAX or a full stack, a directory is
+ * told as hit as a whole, and nothing of it by itself.
  */
 #include "store/verify_impl.h"
 
@@ -19,6 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PAGES_MAX 65536u
+#define PATH_SIZE_MAX 65536u
+#define STACK_MAX ((size_t)16 << 20)
+
 struct visit {			/* a tree page that is not whole */
 	struct visit *next;
 	struct id page;
@@ -30,6 +39,8 @@ struct walk {
 	struct verify *v;
 	const struct snapshot_item *snapshot;
 	struct visit *stack;
+	size_t stack_bytes;
+	uint64_t pages;
 	bool hit;
 	struct buf path;
 };
@@ -61,6 +72,15 @@ static void hit(struct walk *w, const void *path, size_t size)
 		    &w->snapshot->record, path, size);
 }
 
+/* All of a directory. */
+static void hit_dir(struct walk *w, const void *path, size_t size)
+{
+	if (size > 0)
+		hit(w, path, size);
+	else
+		hit(w, "/", 1);
+}
+
 /* Path of an entry below the directory of `at`. */
 static int path_of(struct walk *w, const struct visit *at,
     const struct slice *name, struct err *e)
@@ -75,10 +95,17 @@ static int path_of(struct walk *w, const struct visit *at,
 static int push(struct walk *w, const struct id *page, const void *path,
     size_t size, struct err *e)
 {
-	struct visit *n = malloc(sizeof(*n) + size);
+	struct visit *n;
 
+	if (size > PATH_SIZE_MAX ||
+	    w->stack_bytes + sizeof(*n) + size > STACK_MAX) {
+		hit_dir(w, path, size);
+		return 0;
+	}
+	n = malloc(sizeof(*n) + size);
 	if (!n)
 		return err_set(e, ERR_NO_MEMORY, "no memory for a path");
+	w->stack_bytes += sizeof(*n) + size;
 	n->page = *page;
 	n->path_size = size;
 	if (size > 0)
@@ -168,8 +195,7 @@ static int page_walk(struct walk *w, const struct visit *at, struct err *e)
 			*e = why;
 			return -1;
 		}
-		hit(w, at->path_size > 0 ? (const void *)at->path : "/",
-		    at->path_size > 0 ? at->path_size : 1);
+		hit_dir(w, at->path, at->path_size);
 		return 0;
 	}
 	rc = tree_page_parse(&p, plain, size, e);
@@ -177,6 +203,24 @@ static int page_walk(struct walk *w, const struct visit *at, struct err *e)
 		rc = p.level == 0 ? leaf_walk(w, at, &p, e) :
 		    index_walk(w, at, &p, e);
 	free(plain);
+	return rc;
+}
+
+static int visit_next(struct walk *w, struct err *e)
+{
+	const struct job_ctl *ctl = w->v->ctl;
+	struct visit *at = w->stack;
+	int rc = 0;
+
+	w->stack = at->next;
+	w->stack_bytes -= sizeof(*at) + at->path_size;
+	if (ctl && atomic_load(&ctl->cancel))
+		rc = err_set(e, ERR_CANCELLED, "cancelled");
+	else if (w->pages++ < PAGES_MAX)
+		rc = page_walk(w, at, e);
+	else
+		hit_dir(w, at->path, at->path_size);
+	free(at);
 	return rc;
 }
 
@@ -195,12 +239,12 @@ static int snapshot_walk(struct verify *v, const struct snapshot_item *it,
 		hit(&w, "", 0);
 	if (rc == 0 && root != STATE_WHOLE)
 		rc = push(&w, &it->record.root, NULL, 0, e);
+	while (w.stack && rc == 0)
+		rc = visit_next(&w, e);
 	while (w.stack) {
 		struct visit *at = w.stack;
 
 		w.stack = at->next;
-		if (rc == 0)
-			rc = page_walk(&w, at, e);
 		free(at);
 	}
 	v->report->snapshots_hit += w.hit;

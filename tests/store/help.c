@@ -332,6 +332,19 @@ int pusher_tree_of(struct pusher *p, const struct id *below,
 	return tree_send(p, &entry, 1, root, e);
 }
 
+int pusher_tree_of_two(struct pusher *p, const struct id *below,
+    struct id *root, struct err *e)
+{
+	struct tree_entry entries[2] = {
+		{ .mode = S_IFDIR | 0755, .tree = *below,
+		    .name = { (const uint8_t *)"a", 1 } },
+		{ .mode = S_IFDIR | 0755, .tree = *below,
+		    .name = { (const uint8_t *)"b", 1 } },
+	};
+
+	return tree_send(p, entries, 2, root, e);
+}
+
 struct id pusher_facts(struct pusher *p, const char *path)
 {
 	struct id id;

@@ -82,6 +82,9 @@ int pusher_tree(struct pusher *p, const struct id *chunks, size_t count,
 /* A directory whose only entry "d" is the directory `below`. */
 int pusher_tree_of(struct pusher *p, const struct id *below,
     struct id *root, struct err *e);
+/* ... whose entries "a" and "b" are both that directory. */
+int pusher_tree_of_two(struct pusher *p, const struct id *below,
+    struct id *root, struct err *e);
 struct id pusher_facts(struct pusher *p, const char *path);
 int pusher_commit(struct pusher *p, const struct id *root,
     const struct id *facts, struct snapshot_record *out, struct err *e);

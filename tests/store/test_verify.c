@@ -122,6 +122,48 @@ START_TEST(what_is_lost_is_named)
 }
 END_TEST
 
+static void count_hit(void *arg, const char *client,
+    const struct snapshot_record *r, const void *path, size_t size)
+{
+	(void)client;
+	(void)r;
+	ck_assert_uint_gt(size, 0);
+	ck_assert_int_eq(*(const char *)path, '/');
+	++*(uint64_t *)arg;
+}
+
+/* Sixty levels with two names for each: 2^60 paths to one lost chunk. */
+START_TEST(a_tree_of_endless_paths_is_told_in_bounds)
+{
+	struct verify_options o = { .heal = true, .all = true };
+	struct id ids[1], root, facts;
+	struct snapshot_record record;
+	struct verify_report r;
+	uint64_t hits = 0;
+	struct verify_ops ops = { .hit = count_hit, .arg = &hits };
+	struct pusher p;
+	struct err e;
+
+	bench_open_bare(&b, 112);
+	pusher_open(&p, &b, "anna");
+	pusher_begin(&p, 1);
+	ids[0] = pusher_chunk(&p, 5, SIZE);
+	ck_assert_int_eq(pusher_tree(&p, ids, 1, &root, &e), 0);
+	for (int i = 0; i < 60; i++)
+		ck_assert_int_eq(pusher_tree_of_two(&p, &root, &root, &e), 0);
+	facts = pusher_facts(&p, "/x");
+	ck_assert_int_eq(pusher_commit(&p, &root, &facts, &record, &e), 0);
+	pusher_close(&p);
+	bench_reopen(&b);
+	ck_assert_uint_eq(bench_damage(&b, 5, SIZE), 1);
+	ck_assert_msg(store_verify(b.store, &o, &ops, &r, NULL, &e) == 0,
+	    "%s", e.text);
+	ck_assert_uint_eq(r.snapshots_hit, 1);
+	ck_assert_uint_gt(hits, 1000);
+	ck_assert_uint_lt(hits, 100000);
+}
+END_TEST
+
 /* _i: 0 as it is, 1 after a crash, 2 with a new index, 3 an index of before */
 START_TEST(a_quarantined_object_is_absent_until_stored_anew)
 {
@@ -269,6 +311,7 @@ Suite *store_verify_suite(void)
 	tcase_add_loop_test(t, a_sound_store_is_sound, 0, 2);
 	tcase_add_test(t, one_wrong_strip_is_healed);
 	tcase_add_test(t, what_is_lost_is_named);
+	tcase_add_test(t, a_tree_of_endless_paths_is_told_in_bounds);
 	tcase_add_loop_test(t,
 	    a_quarantined_object_is_absent_until_stored_anew, 0, 4);
 	tcase_add_test(t, anothers_push_heals_too);
