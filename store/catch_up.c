@@ -12,8 +12,13 @@
  *             index before: below that one all is well (C2 of commit.c).
  *   complete  A page is only ever stored complete.
  *
- * CRASH   Until the position is written nothing is lost by beginning again:
- * every step sets what it would set again.
+ * CRASH   What is written before the end may be half of it: a page that has its
+ * owner while what it names has not.  So the first such write takes the
+ * position back, and a crash from then on costs a rebuild.
+ *
+ * MEMORY   Pages that wait for their turn are bounded by WORK_MAX.  An index
+ * that is farther behind was brought back from a copy: it is built anew, which
+ * sorts on disk.
  */
 #include "store/rebuild_impl.h"
 
@@ -31,6 +36,7 @@
 #include <string.h>
 
 #define SEGMENTS_AT_ONCE 256
+#define WORK_MAX 250000u	/* 64 bytes each */
 
 struct work {			/* a page whose owner is to be handed down */
 	struct key key;
@@ -44,6 +50,7 @@ struct catch {
 	size_t table_count, table_cap;
 	struct work *work;
 	size_t work_count, work_cap;
+	bool held;			/* the index has no position */
 };
 
 /* ---- which tables ------------------------------------------------------- */
@@ -121,6 +128,8 @@ static int work_add(struct catch *c, const struct key *k, uint32_t domain,
 	size_t cap = c->work_cap ? c->work_cap * 2 : 256;
 	struct work *more;
 
+	if (c->work_count == WORK_MAX)
+		return err_set(e, ERR_LIMIT, "is too far behind");
 	if (c->work_count == c->work_cap) {
 		more = realloc(c->work, cap * sizeof(*more));
 		if (!more)
@@ -209,8 +218,12 @@ static int take_table(struct catch *c, const struct table_view *v,
 
 static int room(struct catch *c, struct err *e)
 {
-	return c->store->durable.count < FOLD_ENTRIES ? 0 :
-	    overlay_write_out(c->store, e);
+	if (c->store->durable.count < FOLD_ENTRIES)
+		return 0;
+	if (!c->held && index_hold(c->store->index, e) != 0)
+		return -1;
+	c->held = true;
+	return overlay_write_out(c->store, e);
 }
 
 static int take_tables(struct catch *c, struct err *e)
@@ -348,6 +361,8 @@ int catch_up(struct store *s, const struct array_position *from,
 		rc = index_suspect(s->index) ?
 		    err_set(e, ERR_CORRUPT, "holds damaged entries") :
 		    index_mark_now(s, e);
+	if (c.held && rc == 0)		/* else rebuild_all() resets it */
+		rc = index_release(s->index, e);
 	free(c.tables);
 	free(c.work);
 	return rc;

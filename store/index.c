@@ -654,6 +654,7 @@ int index_reset(struct index *ix, struct err *e)
 	pthread_mutex_lock(&ix->meta_lock);
 	le32_put(ix->meta + META_HAS, 0);
 	le64_put(ix->meta + META_ORDER, 0);
+	ix->held = false;
 	rc = reset_once(ix);
 	if (rc == MDB_MAP_FULL && map_grow(ix) == 0)
 		rc = reset_once(ix);

@@ -97,7 +97,7 @@ struct index_revision {
 MUST_CHECK int index_revise(struct index *ix, struct index_revision *r,
     struct err *e);
 
-/* Empty it: no entries, no position. */
+/* Empty it: no entries, no position, not held. */
 MUST_CHECK int index_reset(struct index *ix, struct err *e);
 /* Append entries in ascending order of keys, after index_reset().  Synced only
  * when a mark is written. */
