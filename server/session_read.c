@@ -62,11 +62,14 @@ int session_on_snapshots(struct serving *v, const struct wire_msg *in,
 	struct records l = { .items = NULL };
 	int rc;
 
-	(void)store_snapshot_each(v->s->owner->store, v->s->client, collect,
+	rc = store_snapshot_each(v->s->owner->store, v->s->client, collect,
 	    &l);
 	if (l.failed)
 		rc = err_set(e, ERR_NO_MEMORY, "no memory for %zu snapshots",
 		    l.count);
+	else if (rc != 0)
+		rc = err_set(e, ERR_CORRUPT, "the snapshots of %s cannot be "
+		    "listed", v->s->client);
 	else
 		rc = send_records(v, in->request, &l, e);
 	free(l.items);

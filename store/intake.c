@@ -70,6 +70,10 @@ static int unpack(struct intake *in, struct err *e)
 	struct store_session *ss = in->ss;
 	struct frame_view *v = &in->view;
 
+	if (!ss->plain)
+		ss->plain = malloc(FRAME_PLAIN_MAX);
+	if (!ss->plain)
+		return err_set(e, ERR_NO_MEMORY, "no memory for a frame");
 	if (frame_parse(v, in->frame, in->size, e) != 0)
 		return -1;
 	if (v->keyspace != KEYSPACE_PLAIN || v->epoch != 0)
@@ -78,13 +82,19 @@ static int unpack(struct intake *in, struct err *e)
 	if (!frame_hash_ok(in->frame, in->size))
 		return err_set(e, ERR_CORRUPT,
 		    "a frame arrived with a wrong hash");
-	if (!ss->plain)
-		ss->plain = malloc(FRAME_PLAIN_MAX);
-	if (!ss->plain)
-		return err_set(e, ERR_NO_MEMORY, "no memory for a frame");
 	if (frame_unpack(v, ss->plain, e) != 0)
 		return -1;
 	return frame_check_objects(v, ss->plain, e);
+}
+
+/* A frame that is wrong is its sender's fault: nothing is damaged here. */
+static int unpack_from_peer(struct intake *in, struct err *e)
+{
+	if (unpack(in, e) == 0)
+		return 0;
+	if (e->code == ERR_CORRUPT)
+		e->code = ERR_PROTOCOL;
+	return -1;
 }
 
 struct sort_item {
@@ -536,7 +546,7 @@ int store_session_frame(struct store_session *ss, uint32_t number,
 	*missing_count = 0;
 	store_session_alive(ss);
 	looks_init(&in.looks);
-	if (unpack(&in, e) == 0 && prepare(&in, e) == 0)
+	if (unpack_from_peer(&in, e) == 0 && prepare(&in, e) == 0)
 		rc = take(&in, number, e);
 	looks_release(&in.looks);
 	free(in.class);
