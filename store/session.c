@@ -7,10 +7,10 @@
  *   `have` said, duplicates, the children of accepted pages, and what it
  *   stored itself.  A session that ends without a commit leaves its pins for
  *   24 hours, or until the same client commits: a broken push is resumed
- *   without sending again, and what it brought counts for the quota until
- *   then, or until a collection has taken it.  Pins are in memory; a restarted server protects
- *   what was taken before by nothing but the next push of the client, which
- *   is told what is missing.
+ *   without sending again.  What it brought counts for the quota until then,
+ *   or until a collection has taken it.  Pins are in memory; a restarted
+ *   server protects what was taken before by nothing but the next push of the
+ *   client, which is told what is missing.
  *
  * ONE PUSH PER CLIENT
  *
