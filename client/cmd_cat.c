@@ -12,6 +12,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+struct cat_opts {
+	const char *tag, *path;
+};
+
+static void cat_rows(void *opts, struct opt_row *rows)
+{
+	struct cat_opts *o = opts;
+	const struct opt_row all[] = {
+		{ "tag", 0, OPT_TEXT, &o->tag, "TAG",
+		    "latest: only snapshots with this tag", NULL },
+		{ "path", 0, OPT_TEXT, &o->path, "PATH",
+		    "latest: only snapshots of this path", NULL },
+		{ .name = NULL },
+	};
+
+	memcpy(rows, all, sizeof(all));
+}
+
 static int put(const void *data, size_t size, struct err *e)
 {
 	return io_write_all(STDOUT_FILENO, data, size, "standard output", e);
@@ -61,13 +79,14 @@ static int copy(struct client *c, struct flow *flow, struct err *e)
 static int cat_cmd(struct client *c, void *opts, int argc, char **argv,
     struct err *e)
 {
+	const struct cat_opts *o = opts;
+	const struct snap_filter filter = { o->tag, o->path };
 	struct flow *flow = NULL;
 	struct open_snap s;
 	int rc;
 
-	(void)opts;
 	(void)argc;
-	if (open_snap(&s, c, argv[0], NULL, e) != 0)
+	if (open_snap(&s, c, argv[0], &filter, e) != 0)
 		return -1;
 	if (!S_ISREG(s.at.entry.mode)) {
 		rc = err_set(e, ERR_USAGE, "%.300s is no regular file",
@@ -92,5 +111,7 @@ const struct cmd cmd_cat = {
 	.summary = "write a file of a snapshot to standard output",
 	.args_min = 1,
 	.args_max = 1,
+	.opts_size = sizeof(struct cat_opts),
+	.rows = cat_rows,
 	.run = cat_cmd,
 };

@@ -130,6 +130,17 @@ static void print_stats(const struct push_result *r)
 	    (unsigned long long)r->changed);
 }
 
+/* Of a dry run: nothing was read or sent. */
+static void print_plan(const struct push_result *r)
+{
+	printf("files      %llu in %llu directories\n",
+	    (unsigned long long)r->files, (unsigned long long)r->dirs);
+	print_size("size", r->bytes);
+	printf("excluded   %llu\nunreadable %llu\n",
+	    (unsigned long long)r->excluded,
+	    (unsigned long long)r->unreadable);
+}
+
 static void report(struct client *c, const struct push_opts *o,
     const struct push_result *r)
 {
@@ -144,14 +155,14 @@ static void report(struct client *c, const struct push_opts *o,
 		client_note(c, "%llu files vanished while they were read",
 		    (unsigned long long)r->vanished);
 	progress_clear(&c->progress);
-	if (o->stats && !o->json)
+	if (o->stats && !o->json && !o->dry_run)
 		print_stats(r);
 	if (o->json)
 		print_json(r, o->dry_run ? NULL : id);
-	else if (!o->dry_run)
+	else if (o->dry_run)
+		print_plan(r);
+	else if (!c->quiet)
 		printf("%s\n", id);
-	else
-		print_stats(r);
 }
 
 static int push_cmd(struct client *c, void *opts, int argc, char **argv,

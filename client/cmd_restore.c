@@ -69,7 +69,8 @@ static int parse_overwrite(enum overwrite *out, const char *text,
 	    "older or always", text);
 }
 
-static void report(struct client *c, const struct restore_result *r)
+static void report(struct client *c, const struct restore_result *r,
+    bool dry_run)
 {
 	char size[16];
 
@@ -77,7 +78,8 @@ static void report(struct client *c, const struct restore_result *r)
 		return;
 	str_bytes_human(size, r->bytes);
 	progress_clear(&c->progress);
-	printf("restored %llu files, %s", (unsigned long long)r->files, size);
+	printf("%s %llu files, %s", dry_run ? "would restore" : "restored",
+	    (unsigned long long)r->files, size);
 	if (r->kept > 0)
 		printf("; kept %llu", (unsigned long long)r->kept);
 	if (r->differ > 0)
@@ -146,7 +148,7 @@ static int restore_cmd(struct client *c, void *opts, int argc, char **argv,
 	rc = restore_run(c, s.fetch, &s.at.entry,
 	    S_ISDIR(s.at.entry.mode) ? s.path : s.above, &p, &r, e);
 	if (rc == 0) {
-		report(c, &r);
+		report(c, &r, o->dry_run);
 		rc = verdict(&r, e);
 		if (rc >= 0 && o->verify && !o->dry_run &&
 		    verify_after(c, &s, o, e) != 0)

@@ -3,6 +3,7 @@
 #include "client/cmd.h"
 #include "client/open_snap.h"
 #include "client/verify.h"
+#include "client/walk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,19 @@ static int verify_facts(struct client *c, struct open_snap *s,
 	return rc;
 }
 
+/* A path as typed. */
+static int verify_word(struct client *c, struct open_snap *s,
+    const char *word, const struct verify_opts *o, struct verify_result *sum,
+    struct err *e)
+{
+	char *path = walk_path_absolute(word);
+	int rc = path ? verify_path(c, s, path, o, sum, e) :
+	    err_set(e, ERR_NO_MEMORY, "no memory for a path");
+
+	free(path);
+	return rc;
+}
+
 static int verify_cmd(struct client *c, void *opts, int argc, char **argv,
     struct err *e)
 {
@@ -112,7 +126,7 @@ static int verify_cmd(struct client *c, void *opts, int argc, char **argv,
 	else if (argc == 1)
 		rc = verify_path(c, &s, s.path, o, &sum, e);
 	for (int i = 1; rc == 0 && i < argc; i++)
-		rc = verify_path(c, &s, argv[i], o, &sum, e);
+		rc = verify_word(c, &s, argv[i], o, &sum, e);
 	close_snap(&s);
 	progress_clear(&c->progress);
 	if (rc != 0)

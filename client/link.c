@@ -43,7 +43,7 @@ int link_url_parse(struct link_url *u, const char *text, struct err *e)
 
 	if (strncmp(text, "ssh://", 6) != 0)
 		return err_set(e, ERR_USAGE, "%s: not ssh://[USER@]HOST"
-		    "[:PORT], exec:CMD", text);
+		    "[:PORT] or exec:CMD", text);
 	memset(u, 0, sizeof(*u));
 	host = text + 6;
 	at = strrchr(host, '@');

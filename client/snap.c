@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "client/link.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -316,9 +317,7 @@ static int find_name(struct snap_entry *out, struct fetch *f,
 		if (!found)
 			break;
 	}
-	return err_set(e, ERR_NOT_FOUND, "%.*s: not in the snapshot",
-	    (int)(name->size < 200 ? name->size : 200),
-	    (const char *)name->data);
+	return err_set(e, ERR_NOT_FOUND, "not in the snapshot");
 }
 
 int snap_find(struct snap_entry *out, struct fetch *f,
@@ -328,6 +327,8 @@ int snap_find(struct snap_entry *out, struct fetch *f,
 		.mode = 0040755, .tree = *root,
 	} };
 
+	const char *whole = path;
+
 	while (*(path += strspn(path, "/")) != '\0') {
 		struct slice name = { (const uint8_t *)path,
 		    strcspn(path, "/") };
@@ -335,13 +336,14 @@ int snap_find(struct snap_entry *out, struct fetch *f,
 		int rc;
 
 		if ((at.entry.mode & 0170000) != 0040000)
-			rc = err_set(e, ERR_NOT_FOUND, "%.200s: what is above "
-			    "is no directory", path);
+			rc = err_set(e, ERR_NOT_FOUND, "what is above is no "
+			    "directory");
 		else
 			rc = find_name(&next, f, &at.entry.tree, &name, e);
 		snap_entry_release(&at, f);
 		if (rc != 0)
-			return -1;
+			return err_add(e, "%.*s", (int)(path - whole +
+			    (ptrdiff_t)name.size), whole);
 		at = next;
 		path += name.size;
 	}

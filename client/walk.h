@@ -45,6 +45,9 @@ void walk_roots_free(struct walk_roots *r);
  * slash at the end a symbolic link is followed. */
 MUST_CHECK int walk_roots_add(struct walk_roots *r, const char *path,
     struct warn_sink *warn, struct err *e);
+/* What was typed, absolute, without empty and "." components; malloc'd, NULL
+ * without memory. */
+char *walk_path_absolute(const char *path);
 /* Every root is there and can be read, or the error names the first that is
  * not. */
 MUST_CHECK int walk_roots_check(struct walk_roots *r, struct err *e);

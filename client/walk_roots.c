@@ -114,8 +114,7 @@ static bool has_dotdot(const char *path)
 	return false;
 }
 
-/* Absolute, without empty and "." components; malloc'd. */
-static char *make_absolute(const char *path)
+char *walk_path_absolute(const char *path)
 {
 	char *cwd = path[0] == '/' ? strdup("") : getcwd(NULL, 0);
 	char *full, *to;
@@ -193,7 +192,8 @@ int walk_roots_add(struct walk_roots *r, const char *path,
 		return err_set(e, ERR_USAGE, "a path is empty");
 	if (size > 1 && strcmp(path + size - 2, "/.") == 0)
 		follow = true;
-	full = has_dotdot(path) ? realpath(path, NULL) : make_absolute(path);
+	full = has_dotdot(path) ? realpath(path, NULL) :
+	    walk_path_absolute(path);
 	if (!full)
 		return err_os(e, errno, "%.300s", path);
 	if (!follow && lstat(full, &s) == 0 && S_ISLNK(s.st_mode))
