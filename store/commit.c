@@ -149,6 +149,7 @@ static bool is_full(const struct store *s)
 	    s->pending_frames + s->flushing_frames + 1 > TABLE_FRAMES_MAX ||
 	    s->pending_objects + s->flushing_objects + 1024 >
 	    TABLE_OBJECTS_MAX ||
+	    s->pending.count + 1024 > TABLE_OBJECTS_MAX ||
 	    array_unflushed(s->array) > 2 * s->flush_bytes;
 }
 
@@ -469,6 +470,7 @@ static bool flush_is_due(const struct store *s)
 		return false;
 	return s->sync_wanted || s->stopping ||
 	    s->pending_objects >= PENDING_OBJECTS_SOFT ||
+	    s->pending.count >= PENDING_OBJECTS_SOFT ||
 	    array_unflushed(s->array) >= s->flush_bytes ||
 	    clock_mono_ms() - s->pending_since_ms >= s->flush_s * 1000u;
 }

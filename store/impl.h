@@ -39,7 +39,8 @@ struct seen;
 struct toc;
 
 /* A group flush is asked for when this many objects wait for one: a table
- * holds 24576 (fmt_table.h), and intake goes on meanwhile. */
+ * holds 24576 (fmt_table.h), and intake goes on meanwhile.  So many entries of
+ * `pending` as well: a domain that brings what others have stores nothing. */
 #define PENDING_OBJECTS_SOFT 12288u
 /* Durable entries that wait in memory until they are folded into LMDB: large
  * sorted transactions cost least, 120 bytes an entry bound the memory. */

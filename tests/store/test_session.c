@@ -7,6 +7,8 @@
 #include "tests/store/help.h"
 
 #include "base/clock.h"
+#include "store/fmt_table.h"
+#include "store/impl.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -116,6 +118,32 @@ START_TEST(two_domains_store_the_same_once)
 	ck_assert_uint_lt(after.used_bytes - before.used_bytes, 20000);
 	check_simple(&b, "anna", 10, 50, 20000, &root);
 	check_simple(&b, "bert", 10, 50, 20000, &root);
+}
+END_TEST
+
+/* What is adopted is not stored, but waits in memory as well. */
+START_TEST(adopting_does_not_fill_the_memory)
+{
+	struct pusher p;
+	struct err e;
+	size_t most = 0;
+
+	for (int who = 0; who < 2; who++) {
+		pusher_open(&p, &b, who ? "bert" : "anna");
+		pusher_begin(&p, 1);
+		for (uint64_t i = 0; i < 40000; i++) {
+			pusher_add_chunk(&p, 1 + i, 16);
+			if (i % 1000 != 999)
+				continue;
+			ck_assert_msg(pusher_send(&p, &e) == 0, "%s", e.text);
+			pthread_mutex_lock(&b.store->cut);
+			if (b.store->pending.count > most)
+				most = b.store->pending.count;
+			pthread_mutex_unlock(&b.store->cut);
+		}
+		ck_assert_uint_le(most, TABLE_OBJECTS_MAX);
+		pusher_close(&p);
+	}
 }
 END_TEST
 
@@ -316,6 +344,7 @@ Suite *store_session_suite(void)
 	tcase_add_test(t, a_commit_needs_its_root_and_facts);
 	tcase_add_test(t, a_foreign_object_answers_like_none);
 	tcase_add_test(t, two_domains_store_the_same_once);
+	tcase_add_test(t, adopting_does_not_fill_the_memory);
 	tcase_add_test(t, clients_of_one_domain_share);
 	tcase_add_test(t, a_frame_known_in_part_is_stored_in_part);
 	tcase_add_test(t, a_commit_can_be_repeated);
