@@ -37,6 +37,7 @@ struct job {
 	bool running;
 	struct line ring[JOB_LINES];
 	uint64_t first, next;	/* numbers of the lines in the ring */
+	size_t bytes;		/* of these */
 	int64_t started_s, ended_s;
 	int status;
 	struct err err;		/* when status is -1 */
@@ -199,6 +200,15 @@ int job_start(struct jobs *js, enum job_kind kind, job_run *run, void *arg,
  * ---- lines ----------------------------------------------------------------
  */
 
+/* With the lock held. */
+static void drop_line(struct job *j)
+{
+	struct line *l = &j->ring[j->first++ % JOB_LINES];
+
+	j->bytes -= strlen(l->text);
+	free(l->text);
+}
+
 /* Takes `text`. */
 static void add_line(struct job *j, enum out_to to, bool json, char *text)
 {
@@ -207,8 +217,10 @@ static void add_line(struct job *j, enum out_to to, bool json, char *text)
 	if (!text)
 		return;
 	pthread_mutex_lock(&j->jobs->lock);
-	if (j->next - j->first == JOB_LINES)
-		free(j->ring[j->first++ % JOB_LINES].text);
+	while (j->first < j->next && (j->next - j->first == JOB_LINES ||
+	    j->bytes + strlen(text) > JOB_BYTES))
+		drop_line(j);
+	j->bytes += strlen(text);
 	l = &j->ring[j->next++ % JOB_LINES];
 	*l = (struct line){ .to = to, .json = json, .text = text };
 	pthread_cond_broadcast(&j->jobs->changed);

@@ -28,6 +28,7 @@ struct json_t;
 struct owner;
 
 #define JOB_LINES 1024
+#define JOB_BYTES (4u << 20)	/* of them, but for the last */
 
 enum job_kind { JOB_VERIFY, JOB_PRUNE, JOB_SCRUB, JOB_MEND, JOB_KINDS };
 const char *job_name(enum job_kind kind);

@@ -202,6 +202,52 @@ START_TEST(tells_the_late_how_much_they_missed)
 }
 END_TEST
 
+static int says_much(struct job *j, struct owner *o, void *arg, struct err *e)
+{
+	size_t size = JOB_BYTES / 8;
+	char *text = malloc(size + 1);
+
+	(void)o;
+	(void)arg;
+	(void)e;
+	memset(text, 'x', size);
+	text[size] = '\0';
+	for (int i = 0; i < 100; i++) {
+		struct json_t *line = json_line("lost");
+
+		json_object_set_new(line, "path", json_string(text));
+		job_json(j, line);
+	}
+	free(text);
+	return 0;
+}
+
+static int count_bytes(void *arg, enum out_to to, const void *data,
+    size_t size)
+{
+	(void)to;
+	(void)data;
+	*(size_t *)arg += size;
+	return 0;
+}
+
+START_TEST(long_lines_are_kept_in_bounds)
+{
+	size_t bytes = 0;
+	struct cmd_io io = { .write = count_bytes, .arg = &bytes };
+	struct job *j;
+	struct err e;
+	bool joined;
+
+	ck_assert_int_eq(job_start(jobs, JOB_VERIFY, says_much, NULL, &j,
+	    &joined, &e), 0);
+	jobs_wait(jobs);
+	ck_assert_int_eq(job_follow(j, &io, true, &e), 0);
+	ck_assert_uint_gt(bytes, JOB_BYTES / 2);
+	ck_assert_uint_lt(bytes, JOB_BYTES + 4096);
+}
+END_TEST
+
 START_TEST(none_begins_once_stopping)
 {
 	struct job *j;
@@ -227,6 +273,7 @@ Suite *server_job_suite(void)
 	tcase_add_test(t, an_ended_one_is_not_joined);
 	tcase_add_test(t, is_cancelled_with_its_reason);
 	tcase_add_test(t, tells_the_late_how_much_they_missed);
+	tcase_add_test(t, long_lines_are_kept_in_bounds);
 	tcase_add_test(t, none_begins_once_stopping);
 	suite_add_tcase(s, t);
 	return s;
