@@ -75,6 +75,9 @@ static void text_get(char *out, size_t out_size, const uint8_t *text,
 
 		if (c < ' ' || c == 0x7f || (!utf8 && c >= 0x80))
 			out[i] = '?';
+		/* U+0080 to U+009F: terminals obey these, too. */
+		if (utf8 && c == 0xc2 && (unsigned char)out[i + 1] < 0xa0)
+			out[i] = out[i + 1] = '?';
 	}
 }
 

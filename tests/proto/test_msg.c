@@ -313,6 +313,7 @@ START_TEST(texts_of_a_peer_are_made_printable)
 
 	check_text("", 0, "");
 	check_text("a\033[2Jb\nc\0d\177", 11, "a?[2Jb?c?d?");
+	check_text("a\xc2\x9b" "2J\xc3\x9b", 7, "a??2J\xc3\x9b");
 	check_text("gr\303\274n", 5, "gr\303\274n");
 	check_text("gr\374n", 4, "gr?n");
 	memset(big, 'x', sizeof(big));
