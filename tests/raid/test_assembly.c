@@ -351,6 +351,7 @@ START_TEST(sides_with_copies_of_one_member_are_refused_too)
 	unsigned n = sim_disks(a->sim);
 	struct err e;
 
+	bed_fill(a, 1, 2, 100000);
 	bed_close(a);
 	b = bed_clone(a);
 	OK(bed_open(a, UINT64_C(1) << (n - 1), false, E));
