@@ -138,8 +138,9 @@ static bool guard_is_due(const struct mio *m, const struct job *j)
 	    clock_boot_ms() > m->guard_seen_ms + m->guard.age_ms;
 }
 
-/* On the write lane alone, so there is one user of the row. */
-static int guard_pass(struct mio *m, struct err *e)
+/* On the write lane alone, so there is one user of the row.  `never`: it was
+ * not seen to be right yet, which is no sign that it was once. */
+static int guard_pass(struct mio *m, bool never, struct err *e)
 {
 	uint64_t now = clock_boot_ms();
 	struct dev *d = m->dev;
@@ -148,8 +149,11 @@ static int guard_pass(struct mio *m, struct err *e)
 	if (d->ops->read(d, m->guard_row->data, RAID_ROW, m->guard.offset,
 	    true, &ignored) != 0)
 		return 0;
-	if (m->guard.judge(m->guard_row->data, m->guard.key, e) != 0)
+	if (m->guard.judge(m->guard_row->data, m->guard.key, e) != 0) {
+		if (never)
+			e->code = ERR_IO;
 		return -1;
+	}
 	mio_guard_seen(m, now);
 	return 0;
 }
@@ -174,7 +178,7 @@ static void lane_step(struct lane *l)	/* locked, around the call */
 {
 	struct mio *m = l->mio;
 	struct job *j = l->first;
-	bool guarded = guard_is_due(m, j);
+	bool guarded = guard_is_due(m, j), never = m->guard_seen_ms == 0;
 
 	l->first = j->next;
 	if (!l->first)
@@ -183,7 +187,7 @@ static void lane_step(struct lane *l)	/* locked, around the call */
 		l->running = true;
 		l->since_ms = clock_mono_ms();
 		pthread_mutex_unlock(&m->lock);
-		if (guarded && guard_pass(m, &j->e) != 0)
+		if (guarded && guard_pass(m, never, &j->e) != 0)
 			j->rc = -1;
 		else
 			job_call(m->dev, j);

@@ -75,7 +75,8 @@ MUST_CHECK int mio_flush(struct mio *m, struct err *e);
  * Before a write, when nothing has been told by mio_guard_seen() for `age_ms`,
  * the block at `offset` is read on the writing thread and judged: if it is not
  * right, the write fails with what judge() says, undone.  A block that cannot
- * be read is no reason.  judge() must depend on its arguments alone (a call
+ * be read is no reason.  While it was never seen to be right, a wrong one is
+ * trouble of this member alone (ERR_IO).  judge() must depend on its arguments alone (a call
  * that hangs outlives us).
  */
 struct mio_guard {
