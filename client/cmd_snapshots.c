@@ -134,6 +134,8 @@ static int print_all(struct client *c, const struct snap_list *list,
 		}
 		if (rc == 0 && snap_facts(&facts, f, &list->items[i].facts,
 		    e) != 0) {
+			if (e->code == ERR_DENIED)
+				return -1;
 			warn_add(&c->warn, NULL, 0, "%s", e->text);
 			rc = fetch_poll(f, e);
 			buf_reset(&facts);

@@ -15,6 +15,7 @@
 #define BUDGET_S (2 * 3600)
 #define MAX_AGE_S (90 * 86400)
 #define HITS_SHOWN 500		/* paths named one by one */
+#define LINES_SHOWN 100		/* and segments */
 
 struct verify_values {
 	bool none, all, read_only, json;
@@ -43,14 +44,15 @@ static const struct opt_row rows[] = {
 struct verifying {		/* passed as one argument, tally first */
 	struct tally tally;
 	struct job *job;
-	uint64_t hits;
+	uint64_t hits, lines;
 };
 
 static void on_line(void *arg, const char *text)
 {
 	struct verifying *v = arg;
 
-	job_line(v->job, TO_ERR, "%s", text);
+	if (v->lines++ < LINES_SHOWN)
+		job_line(v->job, TO_ERR, "%s", text);
 }
 
 static void on_hit(void *arg, const char *client,
@@ -85,8 +87,16 @@ static int conclude(struct verifying *v, struct owner *o,
 {
 	int status = tally_status(&v->tally, &r->strips);
 	struct array_info info;
+	struct err away;
 
 	array_info(o->array, &info);
+	if (v->lines > LINES_SHOWN)
+		job_line(v->job, TO_ERR, "... and %" PRIu64 " more such lines",
+		    v->lines - LINES_SHOWN);
+	if (owner_may_write(o, &away) != 0) {	/* not all could be read */
+		job_line(v->job, TO_ERR, "%s", away.text);
+		status = 2;
+	}
 	if (r->damaged_objects) {
 		job_line(v->job, TO_ERR, "%" PRIu64 " objects are damaged "
 		    "beyond repair; %" PRIu64 " snapshots are hit.  The next "

@@ -75,6 +75,8 @@ want 2 bk snapshots nobody
 step "roles and pause"
 want 0 push pusher "$src"
 want 2 restore pusher "latest:$src" --to "$tmp/no1"
+want 2 bkc pusher snapshots
+one_sentence
 want 2 push reader "$src"
 want 0 bk client pause web1
 want 2 push web1 "$src"
