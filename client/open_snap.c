@@ -1,6 +1,8 @@
 /* client/open_snap.c - SNAP[:PATH] from the command line to an entry */
 #include "client/open_snap.h"
 
+#include "base/clock.h"
+#include "base/str.h"
 #include "client/client.h"
 
 #include <stdlib.h>
@@ -70,6 +72,18 @@ static int resolve(struct open_snap *s, struct client *c, const char *name,
 	return rc;
 }
 
+/* The newest snapshot may be one of other paths: say which it is. */
+static void say_latest(const struct snapshot_record *r, struct err *e)
+{
+	char id[2 * SNAPSHOT_ID_SIZE + 1], time[CLOCK_TEXT_SIZE];
+	struct err why = *e;
+
+	hex_put(id, r->id, SNAPSHOT_ID_SIZE);
+	clock_text(time, r->commit_s);
+	err_set(e, why.code, "%.300s (latest is %.12s of %s)", why.text, id,
+	    time);
+}
+
 int open_snap(struct open_snap *s, struct client *c, const char *text,
     const struct snap_filter *filter, struct err *e)
 {
@@ -88,11 +102,11 @@ int open_snap(struct open_snap *s, struct client *c, const char *text,
 		err_set(e, ERR_NO_MEMORY, "no memory for a path");
 		goto out;
 	}
-	if (client_connect(c, e) != 0 ||
-	    resolve(s, c, copy, filter, e) != 0 ||
-	    snap_find(&s->at, s->fetch, &s->record.root, s->path, e) != 0)
+	if (client_connect(c, e) != 0 || resolve(s, c, copy, filter, e) != 0)
 		goto out;
-	rc = 0;
+	rc = snap_find(&s->at, s->fetch, &s->record.root, s->path, e);
+	if (rc != 0 && e->code == ERR_NOT_FOUND && copy[0] == 'l')
+		say_latest(&s->record, e);
 out:
 	free(copy);
 	if (rc != 0)

@@ -19,7 +19,7 @@ said '^files +2 in'
 
 step "a path that is not there is named whole"
 want 2 bkc web1 ls "latest:$src/sub/none"
-said "$src/sub/none: not in the snapshot"
+said "$src/sub/none: not in the snapshot \(latest is [0-9a-f]{12} of 20"
 want 2 bkc web1 restore "latest:$src/two/below" --to "$tmp/no"
 said "$src/two/below: what is above is no directory"
 [ ! -e "$tmp/no" ] || die "the target was made"
