@@ -212,7 +212,7 @@ static void say_all(struct owner *o, struct cmd_io *io,
 			ss = NULL;
 			of = it->client;
 			if (store_session_open(&ss, o->store, of, &e) != 0)
-				ss = NULL;	/* paused: no paths */
+				ss = NULL;	/* then without paths */
 		}
 		f.id = it->r.facts;
 		facts_load(ss, &f);

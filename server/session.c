@@ -273,6 +273,11 @@ int session_run(struct session *s, struct err *e)
 	session_init(&v.proto, true);
 	if (store_session_open(&v.store, s->owner->store, s->client, e) != 0)
 		return refuse_all(&v, e);
+	if (!s->operator && store_session_client(v.store)->paused) {
+		store_session_close(v.store);
+		err_set(e, ERR_DENIED, "client %s is paused", s->client);
+		return refuse_all(&v, e);
+	}
 	store_client_seen(s->owner->store, s->client);
 	rc = loop(&v, e);
 	if (rc != 0 && !v.line_dead && session_refuse(&v, 0, e, true,

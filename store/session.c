@@ -45,10 +45,6 @@ int store_session_open(struct store_session **out, struct store *s,
 	atomic_init(&ss->alive_ms, clock_mono_ms());
 	if (store_client_get(s, client, &ss->client, e) != 0)
 		goto fail;
-	if (ss->client.paused) {
-		err_set(e, ERR_DENIED, "client %s is paused", client);
-		goto fail;
-	}
 	if (domain_token(s, ss->client.domain, ss->token, e) != 0)
 		goto fail;
 	pthread_mutex_lock(&s->cut);

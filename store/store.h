@@ -119,7 +119,8 @@ void store_client_seen(struct store *s, const char *name);
 
 struct store_session;
 
-/* ERR_NOT_FOUND, ERR_DENIED (paused). */
+/* ERR_NOT_FOUND, ERR_BUSY (the index is being built).  Role and pause are the
+ * caller's to ask: they bind a client, not who restores at the server. */
 MUST_CHECK int store_session_open(struct store_session **out,
     struct store *s, const char *client, struct err *e);
 void store_session_close(struct store_session *ss);	/* NULL is fine */

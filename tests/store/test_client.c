@@ -78,19 +78,6 @@ START_TEST(names_and_keys_are_given_once)
 }
 END_TEST
 
-START_TEST(a_paused_client_gets_no_session)
-{
-	struct store_session *ss;
-	struct err e;
-
-	ck_assert_int_eq(store_client_get(b.store, "anna", &c, &e), 0);
-	c.paused = true;
-	ck_assert_int_eq(store_client_set(b.store, &c, &e), 0);
-	ck_assert_int_eq(store_session_open(&ss, b.store, "anna", &e), -1);
-	ck_assert_int_eq(e.code, ERR_DENIED);
-}
-END_TEST
-
 START_TEST(removal_needs_purge_while_there_are_snapshots)
 {
 	struct err e;
@@ -251,7 +238,6 @@ Suite *store_client_suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, clients_are_found_by_name_and_key);
 	tcase_add_test(t, names_and_keys_are_given_once);
-	tcase_add_test(t, a_paused_client_gets_no_session);
 	tcase_add_test(t, removal_needs_purge_while_there_are_snapshots);
 	tcase_add_test(t, the_domain_stays_while_snapshots_are_in_it);
 	tcase_add_loop_test(t, a_quota_counts_what_is_new_to_the_domain, 0,
