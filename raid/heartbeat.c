@@ -78,12 +78,13 @@ struct heartbeat {
 	struct array_machine self;
 	struct warn_sink *warn;
 	const atomic_bool *cancel;
-	struct owner_rec rec;	/* counter: of the beating thread */
+	struct owner_rec rec;	/* all but its counter is constant */
 	uint64_t wait_ms;	/* for a look, so that one slow member does
 				 * not silence us on the others */
 	bool claimed, beating;
 	pthread_t thread;
-	pthread_mutex_t lock;	/* guards: quit, seats once it beats */
+	pthread_mutex_t lock;	/* guards: quit, and once it beats
+				 * rec.counter, seats */
 	pthread_cond_t wake;
 	bool quit;
 	struct seat seats[RAID_MEMBERS_MAX];
@@ -229,7 +230,9 @@ static int records_write(struct heartbeat *h, struct member *const *members,
 
 	if (!block)
 		return err_set(e, ERR_NO_MEMORY, "no memory for owner records");
+	pthread_mutex_lock(&h->lock);
 	owner_put(block->data, &h->rec);
+	pthread_mutex_unlock(&h->lock);
 	block_write(h, members, count, block, wait_ms);
 	iobuf_unref(block);
 	pthread_mutex_lock(&h->lock);
