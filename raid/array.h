@@ -281,6 +281,7 @@ struct segment_info {
 	bool reduced;		/* some strip below its birth redundancy */
 	bool wants_rewrite;	/* nobody can take a strip: rewrite it */
 	uint8_t width, parity;
+	uint8_t away;		/* strips that are absent or on lost members */
 	uint64_t frame_bytes;	/* appended by array_append, durable */
 	uint64_t used_bytes;	/* of payload capacity up to the last flush */
 	uint64_t capacity;	/* payload bytes of the whole segment */
@@ -296,6 +297,8 @@ MUST_CHECK int array_segment(struct array *a, uint64_t id,
 /* Ids above `after`, ascending, at most `max` of them; returns how many. */
 size_t array_segments(struct array *a, uint64_t after, uint64_t *out,
     size_t max);
+/* Does any want to be rewritten? */
+bool array_wants_rewrite(struct array *a);
 /* The flush that last freed a segment; 0 = none yet. */
 uint64_t array_last_free_flush(struct array *a);
 
@@ -367,7 +370,9 @@ struct member_info {
 struct array_info {
 	unsigned parity, member_count;
 	uint64_t extent_size;
-	bool read_only, degraded, reduced;
+	bool read_only, reduced;
+	bool degraded;		/* a member is away, or failed and something
+				 * is reduced for it */
 	bool writes_reduced;	/* too few members to write with parity p */
 	uint64_t used_bytes;	/* frame bytes that are stored */
 	uint64_t free_bytes;	/* that an append of SEG_DATA can really take,

@@ -201,6 +201,27 @@ struct member *array_member_find(struct array *a, const char *name)
 	return NULL;
 }
 
+/* Is it away, and is anything short of it?  A failed one is no loss any more
+ * once all segments have full redundancy without it. */
+static bool member_misses(struct array *a, unsigned index)
+{
+	const struct member *m = a->as->members[index];
+	bool misses = a->map.count == 0;
+
+	if (m->state == MEMBER_REMOVED || member_present(m))
+		return false;
+	if (m->state != MEMBER_FAILED)
+		return true;
+	for (size_t i = 0; i < a->map.count && !misses; i++) {
+		const struct seg_state *s = &a->map.segs[i]->s;
+
+		for (unsigned j = 0; j < s->width && !misses; j++)
+			misses = s->member[j] == index &&
+			    array_seg_reduced(a, s);
+	}
+	return misses;
+}
+
 /* ---- array_fail ------------------------------------------------------ */
 
 /* Would a segment, or the array as such, be short of more than it has parity
@@ -209,17 +230,8 @@ static int fail_check(struct array *a, const struct member *m, struct err *e)
 {
 	unsigned away = 1;
 
-	for (size_t i = 0; i < a->as->member_count; i++) {
-		const struct member *other = a->as->members[i];
-
-		if (other == m || other->state == MEMBER_REMOVED)
-			continue;
-		/* A failed one from which everything was rebuilt elsewhere is
-		 * no loss any more. */
-		if (!member_present(other) && (a->map.count == 0 ||
-		    a->alloc.m[i].used > a->log_extents[i]))
-			away++;
-	}
+	for (unsigned i = 0; i < a->as->member_count; i++)
+		away += a->as->members[i] != m && member_misses(a, i);
 	if (away > a->parity)
 		return err_set(e, ERR_UNAVAILABLE, "%s cannot be set aside: "
 		    "%u members would be away, the parity is %u", m->path,
@@ -291,28 +303,46 @@ bool array_seg_reduced(struct array *a, const struct seg_state *s)
 
 /* Only new segments can give back what is missing: born narrower than members
  * allow by now, or a strip on a failed member and nobody to take it. */
-static bool wants_rewrite(struct array *a, const struct seg_state *s)
+static bool wants_rewrite(struct array *a, const struct seg_state *s,
+    const struct alloc_room *r)
 {
-	struct alloc_room r;
 	bool dead = false, taker = false;
 	unsigned writable = 0;
 
 	if (!array_seg_reduced(a, s))
 		return false;
-	array_rooms_locked(a, true, &r);
-	for (size_t i = 0; i < r.count; i++) {
+	for (size_t i = 0; i < r->count; i++) {
 		bool in = false;
 
 		for (size_t j = 0; j < s->width; j++)
 			in = in || s->member[j] == i;
-		writable += r.writable[i];
-		taker = taker || (!in && r.room[i] > 0);
+		writable += r->writable[i];
+		taker = taker || (!in && r->room[i] > 0);
 	}
 	for (size_t j = 0; j < s->width; j++)
 		dead = dead || a->as->members[s->member[j]]->state ==
 		    MEMBER_FAILED;
 	return (s->parity < a->parity && writable > s->parity + 1u) ||
-	    (dead && !taker);
+	    (dead && !taker && writable > a->parity);
+}
+
+bool array_wants_rewrite(struct array *a)
+{
+	struct alloc_room r;
+	bool wants = false;
+
+	pthread_mutex_lock(&a->lock);
+	array_rooms_locked(a, true, &r);
+	for (size_t i = 0; !a->read_only && !a->stopped && !wants &&
+	    i < a->map.count; i++) {
+		const struct seg *s = a->map.segs[i];
+
+		wants = s->durable && !s->freed &&
+		    (s->s.sealed || (s->open && s->open->full)) &&
+		    wants_rewrite(a, &s->s, &r);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return wants;
 }
 
 /* ---- segments -------------------------------------------------------- */
@@ -321,14 +351,17 @@ static void info_fill(struct array *a, const struct seg *s,
     struct segment_info *out)
 {
 	const struct seg_state *st = &s->s;
+	struct alloc_room r;
 
+	array_rooms_locked(a, true, &r);
 	*out = (struct segment_info){
 		.id = st->id,
 		.class = (enum seg_class)st->class,
 		.open = s->open != NULL,
 		.sealed = st->sealed,
 		.reduced = array_seg_reduced(a, st),
-		.wants_rewrite = wants_rewrite(a, st),
+		.wants_rewrite = wants_rewrite(a, st, &r),
+		.away = (uint8_t)array_slots_away(a, st),
 		.width = st->width,
 		.parity = st->parity,
 		.frame_bytes = st->frame_bytes,
@@ -443,13 +476,12 @@ void array_info(struct array *a, struct array_info *out)
 	pthread_mutex_lock(&a->lock);
 	out->read_only = a->read_only || a->stopped;
 	out->flush = a->flush;
-	for (size_t i = 0; i < a->as->member_count; i++) {
+	for (unsigned i = 0; i < a->as->member_count; i++) {
 		const struct member *m = a->as->members[i];
 
 		out->member_count += m->state != MEMBER_REMOVED;
 		writable += member_writable(m);
-		out->degraded = out->degraded ||
-		    (m->state != MEMBER_REMOVED && !member_present(m));
+		out->degraded = out->degraded || member_misses(a, i);
 	}
 	for (size_t i = 0; i < a->map.count; i++) {
 		const struct seg *s = a->map.segs[i];

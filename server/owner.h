@@ -47,6 +47,7 @@ struct owner {
 	atomic_bool stop;
 	atomic_int signal;		/* that made us stop, or 0 */
 	int stop_fd;			/* eventfd, readable once stopping */
+	atomic_llong rewrite_after_s;	/* mending: not again before */
 };
 
 struct owner_options {

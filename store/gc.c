@@ -100,16 +100,31 @@ static void unwatch(struct gc *g)
 	pthread_mutex_unlock(&s->cut);
 }
 
+static int run(struct gc *g, struct err *e)
+{
+	int rc = -1;
+
+	if (gc_mark(g, e) == 0 && gc_forget(g, e) == 0)
+		rc = gc_sweep(g, e);
+	unwatch(g);
+	mark_free(g->mark);
+	free(g->segments);
+	return rc;
+}
+
 int gc_run(struct store *s, struct prune_report *report,
     struct job_ctl *ctl, struct err *e)
 {
 	struct gc g = { .store = s, .report = report, .ctl = ctl };
-	int rc = -1;
 
-	if (gc_mark(&g, e) == 0 && gc_forget(&g, e) == 0)
-		rc = gc_sweep(&g, e);
-	unwatch(&g);
-	mark_free(g.mark);
-	free(g.segments);
-	return rc;
+	return run(&g, e);
+}
+
+int gc_mend(struct store *s, struct prune_report *report,
+    struct job_ctl *ctl, struct err *e)
+{
+	struct gc g = { .store = s, .report = report, .ctl = ctl,
+		.mend = true };
+
+	return run(&g, e);
 }

@@ -13,5 +13,9 @@
  * ERR_CANCELLED. */
 MUST_CHECK int gc_run(struct store *s, struct prune_report *report,
     struct job_ctl *ctl, struct err *e);
+/* The same, but of what is not wholly dead only segments that raid wants to
+ * have rewritten are. */
+MUST_CHECK int gc_mend(struct store *s, struct prune_report *report,
+    struct job_ctl *ctl, struct err *e);
 
 #endif

@@ -21,6 +21,7 @@ struct gc_segment {
 	uint32_t objects;
 	bool candidate;
 	bool wants_rewrite;	/* raid asks for it */
+	int spare;		/* strips that may still be lost */
 	uint64_t capacity, used_bytes;
 	uint64_t live_bytes;	/* of frames with a live object */
 };
@@ -34,6 +35,7 @@ struct gc {
 	uint64_t marked_flush;	/* ... after which all was touched at once */
 	struct prune_report *report;
 	struct job_ctl *ctl;
+	bool mend;		/* only what raid wants rewritten, or is dead */
 };
 
 bool gc_cancelled(const struct gc *g);

@@ -60,6 +60,7 @@ static int segment_add(struct gc *g, uint64_t id, struct err *e)
 	g->segments[g->count++] = (struct gc_segment){
 		.id = id, .objects = v.base + v.object_count,
 		.wants_rewrite = info.wants_rewrite,
+		.spare = info.parity - info.away,
 		.capacity = info.capacity, .used_bytes = info.used_bytes };
 	return 0;
 }

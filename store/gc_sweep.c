@@ -81,10 +81,22 @@ static int count_all(struct gc *g, struct err *e)
 	return 0;
 }
 
+/* What costs nothing first, then what raid wants (least redundant first), then
+ * what costs least. */
+static int class_of_segment(const struct gc_segment *s)
+{
+	return s->live_bytes == 0 ? 0 : s->wants_rewrite ? 1 : 2;
+}
+
 static int by_live(const void *a, const void *b)
 {
 	const struct gc_segment *x = a, *y = b;
+	int c = class_of_segment(x) - class_of_segment(y);
 
+	if (c == 0 && x->wants_rewrite)
+		c = x->spare - y->spare;
+	if (c != 0)
+		return c;
 	if (x->live_bytes != y->live_bytes)
 		return x->live_bytes < y->live_bytes ? -1 : 1;
 	return x->id < y->id ? -1 : x->id > y->id;
@@ -97,6 +109,8 @@ static bool worth_it(const struct sweep *w, const struct gc_segment *seg)
 
 	if (seg->live_bytes == 0 || seg->wants_rewrite)
 		return true;
+	if (w->gc->mend)
+		return false;
 	return garbage * 100 >= seg->capacity *
 	    (w->space_short ? 5 : GARBAGE_PERCENT);
 }
@@ -434,21 +448,40 @@ static int sweep_one(struct sweep *w, struct gc_segment *seg,
 	return batch_end(w, e);
 }
 
-static int sweep_all(struct sweep *w, struct err *e)
+static bool space_short(struct gc *g)
 {
-	struct gc *g = w->gc;
 	struct array_info info;
 
 	array_info(g->store->array, &info);
-	w->space_short = info.free_bytes <
+	return info.free_bytes <
 	    (info.used_bytes + info.free_bytes) / 100 * SHORT_PERCENT;
+}
+
+/* Redundancy does not take the last space from those who push.  At the
+ * beginning of a batch. */
+static int room_check(struct sweep *w, const struct gc_segment *seg,
+    struct err *e)
+{
+	if (!w->gc->mend || w->free_count > 0 || seg->live_bytes == 0 ||
+	    !seg->wants_rewrite || !space_short(w->gc))
+		return 0;
+	return err_set(e, ERR_NO_SPACE, "too little is free to write anew "
+	    "what has less redundancy than it should");
+}
+
+static int sweep_all(struct sweep *w, struct err *e)
+{
+	struct gc *g = w->gc;
+
+	w->space_short = space_short(g);
 	if (g->ctl)
 		atomic_store(&g->ctl->total, g->count);
 	for (size_t i = 0; i < g->count; i++) {
 		if (gc_cancelled(g))
 			return err_set(e, ERR_CANCELLED, "cancelled");
 		if (g->segments[i].candidate &&
-		    sweep_one(w, &g->segments[i], e) != 0)
+		    (room_check(w, &g->segments[i], e) != 0 ||
+		    sweep_one(w, &g->segments[i], e) != 0))
 			return -1;
 		/* The dead ones come first: their space is needed now. */
 		if (i + 1 < g->count && g->segments[i].live_bytes == 0 &&

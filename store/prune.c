@@ -293,3 +293,16 @@ int store_prune(struct store *s, const char *client, bool dry_run,
 	store_job_end(s);
 	return rc;
 }
+
+int store_mend(struct store *s, struct prune_report *report,
+    struct job_ctl *ctl, struct err *e)
+{
+	int rc;
+
+	memset(report, 0, sizeof(*report));
+	if (store_job_begin(s, "mending", e) != 0)
+		return -1;
+	rc = gc_mend(s, report, ctl, e);
+	store_job_end(s);
+	return rc;
+}

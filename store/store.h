@@ -255,6 +255,15 @@ MUST_CHECK int store_prune(struct store *s, const char *client, bool dry_run,
     const struct prune_ops *ops, struct prune_report *report,
     struct job_ctl *ctl, struct err *e);
 
+/*
+ * Give redundancy back where only new segments can (array_wants_rewrite): their
+ * live frames are written anew on the members of today, least redundant first,
+ * and they are freed.  Ends with what is left when space gets short
+ * (ERR_NO_SPACE); other errors as store_prune().
+ */
+MUST_CHECK int store_mend(struct store *s, struct prune_report *report,
+    struct job_ctl *ctl, struct err *e);
+
 /* Drop the index and build it again from the tables of contents. */
 MUST_CHECK int store_rebuild_index(struct store *s, struct err *e);
 

@@ -38,7 +38,9 @@ bool bed_right(void *arg, const void *data, size_t size)
 
 int bed_open(struct bed *r, uint64_t skip, bool read_only, struct err *e)
 {
+	/* No beat while disks are compared, however slow the machine. */
 	struct array_open o = { .read_only = read_only, .call_ms = 2000,
+		.beat_ms = 600000,
 		.dev_open = sim_dev_open, .dev_arg = r->sim };
 
 	o.devs = sim_devs(r->sim, skip, &o.dev_count);

@@ -96,6 +96,58 @@ START_TEST(a_push_survives_the_death_of_a_member)
 }
 END_TEST
 
+/* ---- for good ------------------------------------------------------------ */
+
+static struct prune_report mend_now(struct bench *b)
+{
+	struct prune_report r;
+	struct err e;
+
+	ck_assert_msg(store_mend(b->store, &r, NULL, &e) == 0, "%s", e.text);
+	return r;
+}
+
+/* Nobody takes the strips of a member that is gone: what it held is written
+ * anew on the others. */
+START_TEST(redundancy_comes_back_without_the_member)
+{
+	struct member_info m[4];
+	struct array_info info;
+	struct id old, root;
+	struct bench b;
+	struct err e;
+
+	bench_open(&b, 128);
+	push(&b, 1, 100, &old);
+	sim_drop(b.disks, 1);
+	ck_assert_uint_eq(push(&b, 2, 500, &root).flags & SNAPSHOT_REDUCED, 0);
+	array_info(b.array, &info);
+	ck_assert(info.degraded);
+	ck_assert(info.reduced);
+	ck_assert(!info.writes_reduced);
+	ck_assert(!array_wants_rewrite(b.array));	/* may come back */
+	ck_assert_int_eq(array_fail(b.array, "sim:1", &e), 0);
+	ck_assert(array_wants_rewrite(b.array));
+	ck_assert_uint_ge(mend_now(&b).segments_rewritten, 1);
+	ck_assert(!array_wants_rewrite(b.array));
+	array_info(b.array, &info);
+	ck_assert(!info.reduced);
+	array_members(b.array, m, 4);
+	ck_assert_uint_le(m[1].used_bytes, 2 * info.extent_size);
+	ck_assert(!info.degraded);
+	ck_assert_uint_eq(mend_now(&b).segments_rewritten, 0);
+	bench_stop(&b, true);
+	for (unsigned i = 0; i < 4; i++)
+		if (i != 1)
+			check_without(&b, UINT64_C(2) | UINT64_C(1) << i,
+			    &root);
+	b.skip = 2;
+	bench_start(&b);
+	check_simple(&b, "anna", 100, CHUNKS, SIZE, &old);
+	bench_close(&b);
+}
+END_TEST
+
 /* ---- a storm ------------------------------------------------------------ */
 
 struct racer {
@@ -156,6 +208,7 @@ Suite *store_redo_suite(void)
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, a_push_survives_the_death_of_a_member, 0, 2);
+	tcase_add_test(tc, redundancy_comes_back_without_the_member);
 	tcase_add_loop_test(tc,
 	    pushes_and_collections_go_on_while_a_member_dies, 0, 4);
 	suite_add_tcase(s, tc);
