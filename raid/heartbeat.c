@@ -79,8 +79,9 @@ struct heartbeat {
 	struct warn_sink *warn;
 	const atomic_bool *cancel;
 	struct owner_rec rec;	/* all but its counter is constant */
-	uint64_t wait_ms;	/* for a look, so that one slow member does
-				 * not silence us on the others */
+	uint64_t wait_ms;	/* for a look once we beat, so that one slow
+				 * member does not silence us on the others;
+				 * before that 0: as long as the member's */
 	bool claimed, beating;
 	pthread_t thread;
 	pthread_mutex_t lock;	/* guards: quit, and once it beats
@@ -543,7 +544,6 @@ int heartbeat_new(struct heartbeat **out, struct array *a,
 		h->self = *o->machine;
 	else if (machine_self(&h->self, e) != 0)
 		return -1;
-	h->wait_ms = h->rec.interval_ms / 2 + 1;
 	h->rec.by = h->self;
 	h->rec.counter = 1;
 	return random_bytes(h->rec.owner, sizeof(h->rec.owner), e);
@@ -601,6 +601,7 @@ int heartbeat_claim(struct heartbeat *h, struct err *e)
 	free(l);
 	if (rc != 0)
 		return -1;
+	h->wait_ms = h->rec.interval_ms / 2 + 1;
 	os = pthread_create(&h->thread, NULL, beats, h);
 	if (os != 0)
 		return err_os(e, os, "start the heartbeat");
