@@ -138,9 +138,11 @@ static int recover_run(struct owner *none, struct cmd_io *io,
 	struct err closing;
 	struct owner *o;
 	char *index = NULL;
+	bool fresh;
 	int rc;
 
 	(void)none;
+	fresh = access(call->globals.dir, F_OK) != 0;
 	if (v->index && !(index = cmd_path(call, v->index, e)))
 		return -1;
 	rc = make_state(call, index, e);
@@ -149,6 +151,8 @@ static int recover_run(struct owner *none, struct cmd_io *io,
 		return -1;
 	if (owner_open(&o, &opt, e) != 0) {
 		unmake_state(call->globals.dir);
+		if (fresh)
+			(void)rmdir(call->globals.dir);	/* if it is empty */
 		return -1;
 	}
 	say_clients(o, io);

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "store/store.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define PREFIX_MIN 6
@@ -35,7 +36,13 @@ int snapshot_by_name(struct store *s, const char *client, const char *name,
     struct snapshot_record *out, struct err *e)
 {
 	struct looking l = { .name = name, .out = out };
+	struct client_record *c = calloc(1, sizeof(*c));
+	int rc = c ? store_client_get(s, client, c, e) :
+	    err_set(e, ERR_NO_MEMORY, "no memory for a client");
 
+	free(c);
+	if (rc != 0)
+		return -1;
 	if (strlen(name) < PREFIX_MIN)
 		return err_set(e, ERR_USAGE, "a snapshot is named by at least "
 		    "%d digits of its id, not \"%s\"", PREFIX_MIN, name);

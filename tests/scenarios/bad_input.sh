@@ -71,6 +71,8 @@ want 2 bk client add other --key "$tmp/home-web1/bkclient/key.pub"
 want 64 bk client add .hidden --key "$tmp/home-stranger/bkclient/key.pub"
 want 2 bk client remove web1
 want 2 bk snapshots nobody
+want 2 bk forget nobody latest
+said 'no client nobody'
 
 step "roles and pause"
 want 0 push pusher "$src"

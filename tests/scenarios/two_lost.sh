@@ -12,11 +12,12 @@ mkdir -p "$src"
 for i in $(seq 30); do head -c 400000 /dev/urandom >"$src/$i"; done
 want 0 push web1 "$src"
 
-step "one away: the very next push says so"
+step "one away: the very next push knows, and writes whole on the others"
 mv "${m[0]}" "$tmp/away0"
-echo one >"$src/one"
-want 1 push web1 "$src"
-said 'redundancy'
+head -c 3000000 /dev/urandom >"$src/one"
+want 0 push web1 "$src"
+want 0 bk status
+said '^array +degraded'
 
 step "two away: all that writes refuses"
 mv "${m[1]}" "$tmp/away1"
@@ -40,6 +41,9 @@ step "back, and serve started again: all as it was"
 mv "$tmp/away0" "${m[0]}"
 mv "$tmp/away1" "${m[1]}"
 server_stop
+want 2 bk recover -d "$tmp/new-state" "${m[2]}" "${m[3]}"
+said '2 of 4 members are away'
+[ ! -e "$tmp/new-state" ] || die "a refused recover left its directory"
 server_start
 for _ in $(seq 50); do
 	want 0 bk status --json
