@@ -76,8 +76,8 @@ MUST_CHECK int mio_flush(struct mio *m, struct err *e);
  * the block at `offset` is read on the writing thread and judged: if it is not
  * right, the write fails with what judge() says, undone.  A block that cannot
  * be read is no reason.  While it was never seen to be right, a wrong one is
- * trouble of this member alone (ERR_IO).  judge() must depend on its arguments alone (a call
- * that hangs outlives us).
+ * trouble of this member alone (ERR_IO).  judge() must depend on its arguments
+ * alone (a call that hangs outlives us).
  */
 struct mio_guard {
 	uint64_t offset, age_ms;
