@@ -10,9 +10,17 @@
 #include "store/fmt_table.h"
 #include "store/impl.h"
 
+#include "tests/support/temp_dir.h"
+
 #include <check.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #define SIZE 5000
 
@@ -144,6 +152,102 @@ START_TEST(adopting_does_not_fill_the_memory)
 		ck_assert_uint_le(most, TABLE_OBJECTS_MAX);
 		pusher_close(&p);
 	}
+}
+END_TEST
+
+#define MANY 40000u
+
+/* A push of MANY small chunks, a thousand to a frame. */
+static void push_many(const char *client)
+{
+	struct id *ids = calloc(MANY, sizeof(*ids)), root, facts;
+	struct snapshot_record r;
+	struct pusher p;
+	struct err e;
+
+	pusher_open(&p, &b, client);
+	pusher_begin(&p, 1);
+	for (uint64_t i = 0; i < MANY; i++) {
+		pusher_add_chunk(&p, i, 16);
+		ids[i] = chunk_id(i, 16);
+		if (i % 1000 == 999)
+			ck_assert_int_eq(pusher_send(&p, &e), 0);
+	}
+	ck_assert_int_eq(pusher_tree(&p, ids, MANY, &root, &e), 0);
+	facts = pusher_facts(&p, "/many");
+	ck_assert_int_eq(pusher_commit(&p, &root, &facts, &r, &e), 0);
+	pusher_close(&p);
+	free(ids);
+}
+
+static bool same_time(const struct stat *x, const struct stat *y)
+{
+	return x->st_mtim.tv_sec == y->st_mtim.tv_sec &&
+	    x->st_mtim.tv_nsec == y->st_mtim.tv_nsec;
+}
+
+/* A start in a process of its own, killed when it has written to the index
+ * for the n-th time. */
+static void start_and_kill(unsigned n)
+{
+	struct timespec nap = { 0, 200000 };
+	struct stat before, now;
+	char path[4096];
+	pid_t child;
+
+	snprintf(path, sizeof(path), "%s/data.mdb", b.index);
+	ck_assert_int_eq(stat(path, &before), 0);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		bench_start(&b);
+		_exit(0);
+	}
+	while (n > 0) {
+		if (waitpid(child, NULL, WNOHANG) == child)
+			return;		/* it came to its end */
+		nanosleep(&nap, NULL);
+		if (stat(path, &now) == 0 && !same_time(&before, &now)) {
+			before = now;
+			n--;
+		}
+	}
+	(void)kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
+}
+
+/* bert has all that anna had before, which no table says: an index of before
+ * that is told so, and the same after kills in the midst of that. */
+START_TEST(an_old_index_catches_up_or_begins_again)
+{
+	char old[4096];
+
+	push_many("anna");
+	bench_stop(&b, false);
+	snprintf(old, sizeof(old), "%s/old", b.dir);
+	temp_dir_copy(b.index, old);
+	bench_start(&b);
+	push_many("bert");
+	for (unsigned round = 0; round < 6; round++) {
+		bench_stop(&b, false);
+		temp_dir_remove(b.index);
+		temp_dir_copy(old, b.index);
+		b.warnings[0] = '\0';
+		if (round > 0)
+			start_and_kill(round);
+		bench_start(&b);
+		if (round == 0)
+			ck_assert_str_eq(b.warnings, "");
+		for (uint64_t i = 0; i < MANY; i += 401) {
+			struct id id = chunk_id(i, 16);
+
+			ck_assert_int_eq(fetch_one(&b, "bert", &id, NULL, 0),
+			    ERR_NONE);
+		}
+	}
+	b.warnings[0] = '\0';
+	bench_reopen(&b);
+	ck_assert_str_eq(b.warnings, "");
 }
 END_TEST
 
@@ -345,6 +449,7 @@ Suite *store_session_suite(void)
 	tcase_add_test(t, a_foreign_object_answers_like_none);
 	tcase_add_test(t, two_domains_store_the_same_once);
 	tcase_add_test(t, adopting_does_not_fill_the_memory);
+	tcase_add_test(t, an_old_index_catches_up_or_begins_again);
 	tcase_add_test(t, clients_of_one_domain_share);
 	tcase_add_test(t, a_frame_known_in_part_is_stored_in_part);
 	tcase_add_test(t, a_commit_can_be_repeated);
