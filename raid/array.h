@@ -363,6 +363,7 @@ struct member_info {
 	enum member_state state;
 	char path[512];		/* where it was found; a hint */
 	uint64_t size, used_bytes, free_bytes;
+	bool empty;		/* no segment has a strip on it */
 	uint64_t errors[ARRAY_ERROR_KINDS];
 	uint64_t read_bytes, written_bytes, slow_ms_max;
 };

@@ -306,10 +306,14 @@ bool array_seg_reduced(struct array *a, const struct seg_state *s)
 static bool wants_rewrite(struct array *a, const struct seg_state *s,
     const struct alloc_room *r)
 {
-	bool dead = false, taker = false;
+	bool dead = false, narrow, taker = false;
 	unsigned writable = 0;
 
-	if (!array_seg_reduced(a, s))
+	for (size_t j = 0; j < s->width; j++)
+		dead = dead || a->as->members[s->member[j]]->state ==
+		    MEMBER_FAILED;
+	narrow = s->parity < a->parity && array_seg_reduced(a, s);
+	if (!dead && !narrow)
 		return false;
 	for (size_t i = 0; i < r->count; i++) {
 		bool in = false;
@@ -319,10 +323,7 @@ static bool wants_rewrite(struct array *a, const struct seg_state *s,
 		writable += r->writable[i];
 		taker = taker || (!in && r->room[i] > 0);
 	}
-	for (size_t j = 0; j < s->width; j++)
-		dead = dead || a->as->members[s->member[j]]->state ==
-		    MEMBER_FAILED;
-	return (s->parity < a->parity && writable > s->parity + 1u) ||
+	return (narrow && writable > s->parity + 1u) ||
 	    (dead && !taker && writable > a->parity);
 }
 
@@ -514,6 +515,7 @@ size_t array_members(struct array *a, struct member_info *out, size_t max)
 		snprintf(mi->path, sizeof(mi->path), "%s",
 		    m->path ? m->path : "");
 		mi->size = m->size;
+		mi->empty = a->alloc.m[i].used <= a->log_extents[i];
 		mi->used_bytes = a->alloc.m[i].used * a->extent_size;
 		mi->free_bytes = alloc_free(&a->alloc, i) * a->extent_size;
 		for (size_t j = 0; j < ARRAY_ERROR_KINDS; j++)

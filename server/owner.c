@@ -273,8 +273,8 @@ static int put_together(struct owner *o, struct opening *op, bool read_only,
 }
 
 /*
- * What was set aside and is whole elsewhere by now is no loss: then no segment
- * is reduced.
+ * What was set aside and is whole elsewhere by now is no loss: then nothing is
+ * left on it, or no segment is reduced.
  */
 static int too_many_away(struct owner *o, struct err *e)
 {
@@ -291,7 +291,7 @@ static int too_many_away(struct owner *o, struct err *e)
 		all += m[i].state != MEMBER_REMOVED;
 		missing += m[i].state == MEMBER_MISSING;
 		away += m[i].state == MEMBER_MISSING ||
-		    m[i].state == MEMBER_FAILED;
+		    (m[i].state == MEMBER_FAILED && !m[i].empty);
 	}
 	free(m);
 	if (missing <= info.parity &&
