@@ -28,7 +28,7 @@
  * is never tried again: what the device then says of earlier writes is worth
  * nothing.
  *
- * INVARIANTS   (tests/raid/test_flush.c)
+ * INVARIANTS   (tests/raid/test_redo.c, tests/raid/test_mend.c)
  *
  *   F1  A slot is in the reduced set, from the first row that may be missing,
  *       in the same log flush that names these rows.

@@ -21,7 +21,7 @@
  *   again: the segment is sealed at the next opening.  A segment that no
  *   record names is forgotten; its id was reserved and is not used again.
  *
- * INVARIANTS   (tests/raid/test_segment.c)
+ * INVARIANTS   (tests/raid/test_cut.c, tests/raid/test_redo.c)
  *
  *   S1  A frame spans neither cut nor segment.
  *   S2  All stripes of a cut but its last, and of a frame but its last, have

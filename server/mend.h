@@ -1,8 +1,8 @@
 /*
  * server/mend.h - bring members up to date: the job of JOB_MEND.
  *
- * Continues replacements, and copies to members that came back what they
- * missed.
+ * Continues replacements, copies to members that came back what they missed,
+ * moves what is on failed members, and has written anew what cannot be moved.
  */
 #ifndef SERVER_MEND_H
 #define SERVER_MEND_H
