@@ -338,6 +338,10 @@ struct scan_ops {
 MUST_CHECK int array_scan_segment(struct array *a, uint64_t segment,
     bool heal, const struct scan_ops *ops, struct scan_report *report,
     struct job_ctl *ctl, struct err *e);
+/* Every block of the log on every member, and all superblocks (segment 0 in
+ * ops->bad_strip; kinds "log" and "superblock" among them). */
+MUST_CHECK int array_scrub_log(struct array *a, bool heal,
+    const struct scan_ops *ops, struct scan_report *report, struct err *e);
 /* All segments, oldest-verified first, log and superblocks included. */
 MUST_CHECK int array_scrub(struct array *a, bool heal,
     const struct scan_ops *ops, struct scan_report *report,

@@ -475,8 +475,14 @@ int array_scrub(struct array *a, bool heal, const struct scan_ops *ops,
 			rc = 0;		/* freed meanwhile */
 	}
 	free(list);
-	if (rc != 0 || assembly_scrub(a->as, a->log, heal, report, ops,
-	    e) != 0)
+	return rc == 0 ? array_scrub_log(a, heal, ops, report, e) : -1;
+}
+
+int array_scrub_log(struct array *a, bool heal, const struct scan_ops *ops,
+    struct scan_report *report, struct err *e)
+{
+	heal = heal && !a->read_only;
+	if (assembly_scrub(a->as, a->log, heal, report, ops, e) != 0)
 		return -1;
 	return log_scrub(a->log, heal, report, ops, e);
 }

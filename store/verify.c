@@ -11,6 +11,8 @@
  *   index    what the index says of the place; a wrong entry is repaired
  *   refs     a page that is called complete names only what is there
  *
+ * Before all of them, being small, the log and the superblocks.
+ *
  * WHAT IS LOST
  *
  *   An object that cannot be read right is quarantined: a fact in the log that
@@ -293,9 +295,12 @@ static int note_time(struct verify *v, struct err *e)
 
 static int run(struct verify *v, struct err *e)
 {
-	int rc = all_segments(v, e);
+	int rc = array_scrub_log(v->store->array, v->options->heal,
+	    v->ops ? &v->ops->strips : NULL, &v->report->strips, e);
 	struct err late;
 
+	if (rc == 0)
+		rc = all_segments(v, e);
 	/* Also after a cancel: what was found is to be told right. */
 	if (settle(v, rc == 0 ? e : &late) != 0)
 		return -1;

@@ -59,6 +59,25 @@ START_TEST(one_wrong_strip_is_healed)
 }
 END_TEST
 
+/* The first of the superblock's slots is 1 MiB into each disk. */
+START_TEST(a_wrong_superblock_is_healed)
+{
+	struct verify_report r;
+
+	bench_open(&b, 112);
+	push_simple(&b, "anna", 1, 100, 30, SIZE);
+	bench_reopen(&b);
+	sim_zero(b.disks, 2, 1 << 20, 4096);
+	r = verify_now(&b, false);
+	ck_assert_uint_ge(r.strips.strips_bad, 1);
+	ck_assert_uint_eq(r.strips.strips_healed, 0);
+	r = verify_now(&b, true);
+	ck_assert_uint_ge(r.strips.strips_healed, 1);
+	r = verify_now(&b, true);
+	ck_assert_uint_eq(r.strips.strips_bad, 0);
+}
+END_TEST
+
 struct told {
 	char lines[4096];
 	char hits[4096];
@@ -310,6 +329,7 @@ Suite *store_verify_suite(void)
 	tcase_add_checked_fixture(t, NULL, teardown);
 	tcase_add_loop_test(t, a_sound_store_is_sound, 0, 2);
 	tcase_add_test(t, one_wrong_strip_is_healed);
+	tcase_add_test(t, a_wrong_superblock_is_healed);
 	tcase_add_test(t, what_is_lost_is_named);
 	tcase_add_test(t, a_tree_of_endless_paths_is_told_in_bounds);
 	tcase_add_loop_test(t,
