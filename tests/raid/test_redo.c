@@ -249,6 +249,61 @@ START_TEST(members_may_fail_one_after_the_other)
 }
 END_TEST
 
+/* The power goes at this write or flush of a redo. */
+static void check_cut_at(struct bed *r, size_t i, size_t before, bool kept)
+{
+	struct bed *c = bed_clone(r);
+	uint64_t acked;
+
+	sim_free(c->sim);
+	c->sim = sim_recorded(r->sim, i);
+	acked = sim_noted(c->sim);
+	if (kept)
+		sim_power_cut_all_kept(c->sim);
+	else
+		sim_power_cut_all_lost(c->sim);
+	for (size_t k = before; k < c->count; k++)
+		c->frames[k].freed = acked == 0;	/* or may be there */
+	OK(bed_open(c, 0, false, E));
+	bed_check(c);
+	bed_append(c, SEG_DATA, 100000);
+	bed_append(c, SEG_META, 100000);
+	bed_flush(c);
+	bed_check(c);
+	bed_free(c);
+}
+
+/* The member that failed is there again after the crash. */
+START_TEST(the_power_may_go_at_any_moment_of_it)
+{
+	struct bed *r = bed_new(4, 1, BED_DISK);
+	struct sim_fault f = { .kind = SIM_ERROR, .disk = 2,
+		.ops = SIM_WRITE | SIM_FLUSH, .nth = 1 + (uint64_t)_i };
+	struct flush_result result;
+	size_t before;
+
+	bed_fill(r, 2, 4, 100000);
+	before = r->count;
+	bed_append(r, SEG_DATA, 700000);
+	bed_append(r, SEG_META, 20000);
+	sim_arm(r->sim, &f);
+	sim_note(r->sim, 0);
+	sim_record(r->sim);
+	ck_assert_uint_eq(flush_redo(r, false, &result), 1);
+	ck_assert(!result.reduced);
+	sim_note(r->sim, 1);
+	sim_record_end(r->sim);
+	sim_disarm(r->sim);
+	ck_assert_uint_gt(sim_records(r->sim), 20);
+	for (size_t i = 0; i < sim_records(r->sim); i++) {
+		check_cut_at(r, i, before, false);
+		check_cut_at(r, i, before, true);
+	}
+	sim_record_clear(r->sim);
+	bed_free(r);
+}
+END_TEST
+
 Suite *raid_redo_suite(void);
 Suite *raid_redo_suite(void)
 {
@@ -258,6 +313,7 @@ Suite *raid_redo_suite(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, a_member_that_fails_in_a_flush_costs_nothing,
 	    0, SHAPES);
+	tcase_add_loop_test(tc, the_power_may_go_at_any_moment_of_it, 0, 3);
 	tcase_add_test(tc, with_too_few_members_it_is_told);
 	tcase_add_test(tc, without_room_it_is_told);
 	tcase_add_test(tc, old_segments_end_at_their_durable_end);
