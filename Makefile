@@ -111,8 +111,11 @@ check-scenarios: all
 check-long: all unit-programs
 	@BK_LONG=1 tests/check.sh $B unit:"$(UNITS)" scenarios:long
 check-sanitized:
+	$(MAKE) $J VARIANT=asan unit-programs fuzz-programs
 	$(MAKE) VARIANT=asan unit check-fuzz
+	$(MAKE) $J VARIANT=tsan unit-programs
 	$(MAKE) VARIANT=tsan unit
+	$(MAKE) $J unit-programs
 	$(MAKE) check-valgrind
 check-valgrind: unit-programs
 	@tests/check.sh $B valgrind:"$(filter base proto,$(UNITS))"

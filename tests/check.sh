@@ -7,13 +7,15 @@
 #   scenarios:short   tests/scenarios/*.sh but for *_long.sh and lib*.sh
 #   scenarios:long    tests/scenarios/*_long.sh
 #
-# Output of what passes goes to BUILD_DIR/logs; what fails is shown.  A
+# Test programs run side by side, as many as there are processors (or
+# $BK_JOBS); scenarios one after the other.  Output of what passes goes to BUILD_DIR/logs; what fails is shown.  A
 # scenario passes with status 0; it finds the programs in $BK_BIN.
 # The last line is "N passed, N failed"; the status is 1 if any failed.
 set -u
 build=$1
 shift
 logs=$build/logs
+jobs=${BK_JOBS:-$(nproc)}
 mkdir -p "$logs"
 BK_BIN=$PWD/$build
 export BK_BIN
@@ -33,41 +35,69 @@ report()
 	fi
 }
 
-# run NAME COMMAND... : one thing that passes or fails as a whole
+# run NAME COMMAND... : leaves "STATUS SECONDS PASSED FAILED" in NAME.result.
+# A test program counts by itself, anything else passes or fails as a whole.
 run()
-{
-	local name=$1 start=$SECONDS status=0
-	shift
-	timeout -k 10 "${BK_TIMEOUT:-1200}" "$@" >"$logs/$name.log" 2>&1 </dev/null
-	status=$?
-	report "$name" $status $((SECONDS - start)) \
-	    $((status == 0)) $((status != 0))
-}
-
-# run_unit NAME COMMAND... : a test program that counts by itself
-run_unit()
 {
 	local name=$1 start=$SECONDS status=0 sum p f
 	shift
-	timeout -k 10 "${BK_TIMEOUT:-1200}" "$@" >"$logs/$name.log" 2>&1 </dev/null
+	timeout -k 10 "${BK_TIMEOUT:-1800}" "$@" >"$logs/$name.log" 2>&1 \
+	    </dev/null
 	status=$?
 	sum=$(sed -n 's/^[a-z]*: \([0-9]* passed, [0-9]* failed\)$/\1/p' \
 	    "$logs/$name.log" | tail -n 1)
-	if [ -z "$sum" ]; then
-		report "$name" $((status ? status : 1)) \
-		    $((SECONDS - start)) 0 1
-		return
-	fi
-	p=${sum%% *}
-	f=${sum#*, }
-	f=${f%% *}
-	[ "$status" != 0 ] && [ "$f" = 0 ] && f=1
-	report "$name" "$status" $((SECONDS - start)) "$p" "$f"
+	p=$((status == 0))
+	f=$((status != 0))
+	case $name in
+	unit-* | valgrind-*)
+		if [ -n "$sum" ]; then
+			p=${sum%% *}
+			f=${sum#*, }
+			f=${f%% *}
+			[ "$status" != 0 ] && [ "$f" = 0 ] && f=1
+		elif [ "$status" = 0 ]; then	# it ended and said nothing
+			status=1 p=0 f=1
+		fi
+		;;
+	esac
+	echo "$status $((SECONDS - start)) $p $f" > "$logs/$name.result"
+}
+
+# side_by_side KIND FUNCTION NAMES... : FUNCTION NAME leaves KIND-NAME.result
+side_by_side()
+{
+	local kind=$1 function=$2 name running=0
+	shift 2
+	for name in "$@"; do
+		rm -f "$logs/$kind-$name.result"
+		if [ $running -ge "$jobs" ]; then
+			wait -n
+			running=$((running - 1))
+		fi
+		"$function" "$name" &
+		running=$((running + 1))
+	done
+	wait
+	for name in "$@"; do
+		read -r status seconds p f < "$logs/$kind-$name.result" ||
+		    { status=1 seconds=0 p=0 f=1; }
+		report "$kind-$name" "$status" "$seconds" "$p" "$f"
+	done
+}
+
+run_unit()
+{
+	run "unit-$1" "$build/check-$1"
+}
+
+run_fuzz()
+{
+	run "fuzz-$1" "$build/replay-$1" "tests/fuzz/corpus/$1"
 }
 
 run_valgrind()
 {
-	BK_VALGRIND=1 CK_TIMEOUT_MULTIPLIER=20 run_unit "valgrind-$1" \
+	BK_VALGRIND=1 CK_TIMEOUT_MULTIPLIER=20 run "valgrind-$1" \
 	    valgrind -q --leak-check=full --errors-for-leak-kinds=definite \
 	    --error-exitcode=9 "$build/check-$1"
 }
@@ -81,23 +111,25 @@ run_scenarios()
 		n=${n%.sh}
 		case $n in lib*) continue ;; esac
 		case $1:$n in
-		short:*_long) ;;
-		short:* | long:*_long) run "scenario-$n" bash "$f" ;;
+		short:*_long) continue ;;
+		short:* | long:*_long) ;;
+		*) continue ;;
 		esac
+		run "scenario-$n" bash "$f"
+		read -r status seconds p f < "$logs/scenario-$n.result"
+		report "scenario-$n" "$status" "$seconds" "$p" "$f"
 	done
 }
 
 for part in "$@"; do
-	for name in ${part#*:}; do
-		case ${part%%:*} in
-		unit) run_unit "unit-$name" "$build/check-$name" ;;
-		valgrind) run_valgrind "$name" ;;
-		fuzz) run "fuzz-$name" "$build/replay-$name" \
-		    "tests/fuzz/corpus/$name" ;;
-		scenarios) run_scenarios "$name" ;;
-		*) echo "check.sh: what is $part?" >&2; exit 64 ;;
-		esac
-	done
+	names=${part#*:}
+	case ${part%%:*} in
+	unit) side_by_side unit run_unit $names ;;
+	valgrind) side_by_side valgrind run_valgrind $names ;;
+	fuzz) side_by_side fuzz run_fuzz $names ;;
+	scenarios) run_scenarios "$names" ;;
+	*) echo "check.sh: what is $part?" >&2; exit 64 ;;
+	esac
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
