@@ -109,7 +109,8 @@ check-fuzz: fuzz-programs
 check-scenarios: all
 	@tests/check.sh $B scenarios:short
 check-long: all unit-programs
-	@BK_LONG=1 tests/check.sh $B unit:"$(UNITS)" scenarios:long
+	@BK_LONG=1 BK_TIMEOUT=10000 tests/check.sh $B unit:"$(UNITS)" \
+	    scenarios:long
 check-sanitized:
 	$(MAKE) $J VARIANT=asan unit-programs fuzz-programs
 	$(MAKE) VARIANT=asan unit check-fuzz

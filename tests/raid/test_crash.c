@@ -256,9 +256,10 @@ static void explore(struct run *r,
 
 	if (crash_long()) {
 		p.exhaustive = true;
-		p.samples = 16;
-		p.images_max = p.cuts_max = p.second_max = 0;
-		p.second_one_in = 200;
+		p.samples = 8;
+		p.images_max = p.cuts_max = 0;
+		p.second_one_in = 400;
+		p.second_max = 10;
 	}
 	if (crash_wide()) {
 		p.samples = 2;
@@ -549,7 +550,7 @@ END_TEST
 
 START_TEST(seeded_interleavings_keep_the_promise)	/* _i: the shape */
 {
-	unsigned rounds = crash_long() ? 40 : 1;
+	unsigned rounds = crash_long() ? 8 : 1;
 
 	for (unsigned i = 0; i < rounds; i++) {
 		struct sim *s;

@@ -170,10 +170,10 @@ static void explore(struct run *r)
 	if (crash_long()) {
 		r->indexes_all = true;
 		p.samples = 4;
-		p.images_max = 6;
+		p.images_max = 3;
 		p.cuts_max = 0;
-		p.second_one_in = 40;
-		p.second_max = 12;
+		p.second_one_in = 100;
+		p.second_max = 6;
 	}
 	if (crash_wide()) {
 		p.samples = 2;
