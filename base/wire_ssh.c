@@ -27,10 +27,12 @@
  *
  * BACK-PRESSURE
  *
- *   While nobody pulls and RX_MAX bytes are queued the callback takes nothing
+ *   While nobody pulls and half a window is queued the callback takes nothing
  *   (`held`).  libssh then keeps the data and counts them against the window,
- *   which it does not grow, so the peer's writes stop.  The bound is RX_MAX
- *   and one window.  Once there is room, refill() reads what was held.
+ *   which it does not grow, so the peer's writes stop.  Once there is room
+ *   (less than a quarter of a window is queued), refill() reads what was held,
+ *   at most a window.  So the bound is a window and a quarter queued, and one
+ *   more held; never refill earlier, for each time may bring a whole window.
  *
  * SPEED
  *
@@ -51,7 +53,10 @@
 #include <sys/socket.h>
 
 #define WINDOW (4u << 20)
-#define RX_MAX (WINDOW / 2)
+/* A wire with a short queue (many sessions share the memory) has a window of
+ * twice the queue.  Never below what libssh takes by itself (1.28 MB): a refill
+ * must be able to take all that is held. */
+#define WINDOW_MIN (3u << 19)
 #define BLOCK_SIZE 65536
 #define WRITE_MAX 131032	/* four packets of 32768 - 10 bytes */
 #define POLLS_MAX 32		/* of 4096 bytes: a stage of the pump */
@@ -147,7 +152,7 @@ static int on_data(ssh_session session, ssh_channel channel, void *data,
 	(void)channel;
 	if (is_stderr || c->discard)
 		return (int)len;
-	if (!c->take_all && c->rx_bytes >= RX_MAX) {
+	if (!c->take_all && c->rx_bytes >= c->window / 2) {
 		c->held = true;
 		return 0;
 	}
@@ -191,7 +196,7 @@ static void refill(struct ssh_line *c)
 
 	c->since_grow = 0;
 	c->take_all = true;
-	n = ssh_channel_read_timeout(c->channel, c->window_buf, WINDOW, 0, 0);
+	n = ssh_channel_read_timeout(c->channel, c->window_buf, c->window, 0, 0);
 	c->take_all = false;
 	c->held = false;
 	if (n == SSH_ERROR && !is_alive(c))
@@ -209,7 +214,8 @@ static long ssh_pull(void *arg, void *out, size_t size, struct err *e)
 	struct ssh_line *c = arg;
 	size_t n;
 
-	if (!c->dead && (c->held || (!c->eof && c->since_grow >= WINDOW / 4)))
+	if (!c->dead && c->rx_bytes < c->window / 4 &&
+	    (c->held || (!c->eof && c->since_grow >= c->window / 4)))
 		refill(c);
 	n = rx_take(c, out, size);
 	if (n > 0)
@@ -342,6 +348,7 @@ int ssh_line_new(struct ssh_line **out, ssh_session session, struct err *e)
 	}
 	c->session = session;
 	c->wake_fd = -1;
+	c->window = WINDOW;
 	c->event = ssh_event_new();
 	c->window_buf = malloc(WINDOW);		/* touched when data are held */
 	ssh_callbacks_init(&c->callbacks);
@@ -392,6 +399,10 @@ int ssh_line_attach(struct ssh_line *c, struct err *e)
 int ssh_line_start(struct wire **out, struct ssh_line *c,
     const struct wire_options *o, struct err *e)
 {
+	size_t twice = o ? 2 * o->recv_bytes_max : 0;
+
+	if (twice > 0 && twice < WINDOW)
+		c->window = twice > WINDOW_MIN ? (uint32_t)twice : WINDOW_MIN;
 	refill(c);
 	return wire_open(out, &ssh_ops, c, o, e);
 }

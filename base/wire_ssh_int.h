@@ -48,7 +48,8 @@ struct ssh_line {
 	struct rx_block *rx_first, *rx_last;
 	size_t rx_bytes;
 	size_t since_grow;	/* received since the window was grown */
-	uint8_t *window_buf;	/* WINDOW bytes for the call that grows it */
+	uint32_t window;	/* bytes; see wire_ssh.c */
+	uint8_t *window_buf;	/* for the call that grows it */
 	bool held;		/* libssh keeps data that we did not take */
 	bool take_all;		/* never hold */
 	bool discard;		/* closing: nobody will read */

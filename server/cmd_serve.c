@@ -13,13 +13,15 @@
 #include "store/store.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TAKE_OVER_MS 15000	/* for one who was asked to give way */
-#define LOOK_MS 2000		/* between looks at what wants mending */
+#define ROOM_MS 50		/* between looks whether one more may come in */
+#define LOOK_MS 1000		/* between looks at what wants mending */
 #define MEMBERS_MS 30000	/* between looks at the members' paths */
 
 struct serve_values {
@@ -112,6 +114,8 @@ static void look_after(struct owner *o, uint64_t *looked_ms)
 		*looked_ms = now;
 	}
 	mend_if_wanted(o);
+	/* Frames of many sizes leave holes in the heap; give them back. */
+	(void)malloc_trim(0);
 }
 
 /* Until told to stop: 0.  Or until the store has failed: what is in memory is
@@ -125,7 +129,11 @@ static int serve(struct owner *o, struct ssh_listener *l, struct err *e)
 	uint64_t looked_ms = clock_mono_ms(), next_ms = looked_ms;
 
 	while (!owner_stopping(o)) {
-		if (poll(at, 2, LOOK_MS) > 0 && at[0].revents)
+		bool room = sessions_room(o->sessions);
+
+		at[0].fd = room ? ssh_listener_fd(l) : -1;
+		if (poll(at, 2, room ? LOOK_MS : ROOM_MS) > 0 && room &&
+		    at[0].revents)
 			sessions_accept(o->sessions, l);
 		if (store_failed(o->store, e))
 			return err_add(e, "the store has failed and must be "

@@ -29,7 +29,7 @@ struct ssh_listener;
 struct store_session;
 struct wire;
 
-#define SESSIONS_CREDIT (64u << 20)
+#define SESSIONS_CREDIT (16u << 20)
 #define SESSION_QUEUE_MIN (512u << 10)
 #define SESSION_QUEUE_MAX (2u << 20)
 #define SESSION_GRACE_S 20	/* from connection to authenticated */
@@ -37,6 +37,12 @@ struct wire;
 
 MUST_CHECK int sessions_new(struct sessions **out, struct owner *o,
     struct err *e);
+/*
+ * May one more connection be accepted?  While too many have not shown a known
+ * key, further ones wait in the kernel's backlog: when all clients of a house
+ * begin at the same minute, none is sent away.
+ */
+bool sessions_room(struct sessions *ss);
 /* Accept what waits at the listener and give each a thread. */
 void sessions_accept(struct sessions *ss, struct ssh_listener *l);
 /*

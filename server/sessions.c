@@ -2,8 +2,9 @@
  * server/sessions.c - all sessions: how many, whose, and their end.
  *
  * A connection is counted before anything is read from it: at most
- * `unauthenticated` may be without a known key, `sessions` all together, and
- * `sessions_per_client` for one client.  What is over is closed at once.
+ * `unauthenticated` may be without a known key (more wait outside), `sessions`
+ * all together, and `sessions_per_client` for one client (what is over is
+ * closed at once).
  *
  * A slot keeps a duplicate of the descriptor, so that a connection that is
  * still negotiating can be shut down from outside without knowing whether its
@@ -263,6 +264,17 @@ void sessions_serve_fd(struct sessions *ss, int fd, const char *client,
 	snprintf(sl->client, sizeof(sl->client), "%s", client);
 	sl->s.operator = operator;
 	(void)slot_main(sl);
+}
+
+bool sessions_room(struct sessions *ss)
+{
+	struct config c = limits(ss);
+	bool room;
+
+	pthread_mutex_lock(&ss->lock);
+	room = ss->unknown < c.unauthenticated_max;
+	pthread_mutex_unlock(&ss->lock);
+	return room;
 }
 
 void sessions_accept(struct sessions *ss, struct ssh_listener *l)

@@ -51,7 +51,7 @@ static void config_defaults(struct config *c)
 	memset(c, 0, sizeof(*c));
 	c->listen = LISTEN_DEFAULT;
 	c->wait_members_s = 30;
-	c->sessions_max = 64;
+	c->sessions_max = 24;
 	c->sessions_client_max = 8;
 	c->unauthenticated_max = 16;
 	c->session_idle_s = 3600;

@@ -35,7 +35,7 @@ struct config {
 	struct opt_list members;	/* besides those of `members` */
 	const char *index;		/* directory; NULL = "index" in ours */
 	uint64_t wait_members_s;	/* for members that are late; 30 */
-	uint64_t sessions_max;		/* at once; 64 */
+	uint64_t sessions_max;		/* at once; 24 */
 	uint64_t sessions_client_max;	/* of one client at once; 8 */
 	uint64_t unauthenticated_max;	/* at once; 16 */
 	uint64_t session_idle_s;	/* without a message; 3600 */
