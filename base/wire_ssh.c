@@ -196,7 +196,8 @@ static void refill(struct ssh_line *c)
 
 	c->since_grow = 0;
 	c->take_all = true;
-	n = ssh_channel_read_timeout(c->channel, c->window_buf, c->window, 0, 0);
+	n = ssh_channel_read_timeout(c->channel, c->window_buf, c->window, 0,
+	    0);
 	c->take_all = false;
 	c->held = false;
 	if (n == SSH_ERROR && !is_alive(c))

@@ -5,8 +5,8 @@
  * O_NONBLOCK after connect/accept; data callbacks only queue; writes of at
  * most the channel window and never while SSH_WRITE_PENDING; the receive
  * window is grown by ssh_channel_read_timeout(ch, buf, window, 0, 0) to
- * twice recv_bytes_max (1.5 to 4 MiB); aes-gcm
- * ciphers first; one thread per session.
+ * twice recv_bytes_max (1.5 to 4 MiB); aes-gcm ciphers first; one thread per
+ * session.
  *
  * Client:   wire_ssh_connect (verifies the host key, authenticates, opens the
  *           channel with subsystem "bk") --> a struct wire.
