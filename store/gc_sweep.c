@@ -423,6 +423,24 @@ static bool has_quarantined_live(struct gc *g, uint64_t segment)
 	return found;
 }
 
+/*
+ * Append its live frames anew.  The reserve holds less than a batch on a small
+ * array: then what was emptied before is freed first, and gives the space for
+ * the rest (what went already is not live here any more).
+ */
+static int segment_move(struct sweep *w, const struct gc_segment *seg,
+    struct err *e)
+{
+	if (gc_frames(w->gc, seg->id, 0, UINT64_MAX, move_frame, w, e) == 0)
+		return 0;
+	if (e->code != ERR_NO_SPACE || w->free_count == 0)
+		return -1;
+	if (batch_end(w, e) != 0)
+		return -1;
+	return gc_frames(w->gc, seg->id, 0, UINT64_MAX, move_frame, w, e);
+}
+
+/* 1: no space even for the emptiest; what is left stays as it is. */
 static int sweep_one(struct sweep *w, struct gc_segment *seg,
     struct err *e)
 {
@@ -432,12 +450,12 @@ static int sweep_one(struct sweep *w, struct gc_segment *seg,
 	if (!worth_it(w, seg) || has_quarantined_live(g, seg->id))
 		return 0;
 	if (seg->live_bytes > 0) {
-		if (gc_frames(g, seg->id, 0, UINT64_MAX, move_frame, w,
-		    &why) != 0) {
+		if (segment_move(w, seg, &why) != 0) {
 			if (why.code == ERR_CORRUPT)
 				return 0;
 			*e = why;
-			return -1;
+			return why.code == ERR_NO_SPACE &&
+			    g->report->segments_freed > 0 ? 1 : -1;
 		}
 		g->report->segments_rewritten++;
 	}
@@ -472,16 +490,20 @@ static int room_check(struct sweep *w, const struct gc_segment *seg,
 static int sweep_all(struct sweep *w, struct err *e)
 {
 	struct gc *g = w->gc;
+	int rc = 0;
 
 	w->space_short = space_short(g);
 	if (g->ctl)
 		atomic_store(&g->ctl->total, g->count);
-	for (size_t i = 0; i < g->count; i++) {
+	for (size_t i = 0; i < g->count && rc == 0; i++) {
 		if (gc_cancelled(g))
 			return err_set(e, ERR_CANCELLED, "cancelled");
-		if (g->segments[i].candidate &&
-		    (room_check(w, &g->segments[i], e) != 0 ||
-		    sweep_one(w, &g->segments[i], e) != 0))
+		if (g->segments[i].candidate) {
+			if (room_check(w, &g->segments[i], e) != 0)
+				return -1;
+			rc = sweep_one(w, &g->segments[i], e);
+		}
+		if (rc < 0)
 			return -1;
 		/* The dead ones come first: their space is needed now. */
 		if (i + 1 < g->count && g->segments[i].live_bytes == 0 &&

@@ -296,6 +296,61 @@ START_TEST(a_full_array_can_be_pruned)
 }
 END_TEST
 
+/* One snapshot of `count` chunks with every `step`-th seed from `first`. */
+static int push_steps(const char *client, uint8_t id, uint64_t first,
+    unsigned count, unsigned step, struct err *e)
+{
+	struct snapshot_record r;
+	struct id ids[60], root, facts;
+	struct pusher p;
+	int rc = 0;
+
+	pusher_open(&p, &b, client);
+	pusher_begin(&p, id);
+	for (unsigned i = 0; i < count && rc == 0; i++) {
+		pusher_add_chunk(&p, first + i * step, 60000);
+		rc = pusher_send(&p, e);
+		ids[i] = chunk_id(first + i * step, 60000);
+	}
+	if (rc == 0)
+		rc = pusher_tree(&p, ids, count, &root, e);
+	if (rc == 0) {
+		facts = pusher_facts(&p, "/x");
+		rc = pusher_commit(&p, &root, &facts, &r, e);
+	}
+	pusher_close(&p);
+	return rc;
+}
+
+/* No segment is wholly dead, and the reserve holds less than a batch: what was
+ * emptied must be freed before the rest can be moved. */
+START_TEST(a_full_array_of_half_garbage_can_be_pruned)
+{
+	unsigned pushes = 0;
+	struct prune_report r;
+	struct err e;
+
+	bench_close(&b);
+	bench_open_two(&b, 256);
+	for (uint8_t n = 1; n < 250; n++) {
+		if (push_steps("anna", n, n * 1000u, 60, 1, &e) != 0 ||
+		    push_steps("bert", n, n * 1000u, 30, 2, &e) != 0)
+			break;
+		pushes++;
+	}
+	ck_assert_msg(e.code == ERR_NO_SPACE, "%s", e.text);
+	ck_assert_uint_gt(pushes, 40);
+	for (uint8_t n = 1; n <= pushes; n++)
+		forget("anna", n);
+	r = prune_now(&b);
+	ck_assert_uint_gt(r.segments_rewritten, 10);
+	ck_assert_uint_gt(r.bytes_freed - r.bytes_moved, pushes * 1000000u);
+	ck_assert_int_eq(push_steps("anna", 251, 77, 60, 1, &e), 0);
+	ck_assert_uint_eq(verify_now(&b, true).damaged_objects, 0);
+	ck_assert_uint_eq(count_snapshots(&b, "bert"), pushes);
+}
+END_TEST
+
 /* ---- rules -------------------------------------------------------------- */
 
 struct verdicts {
@@ -363,6 +418,7 @@ Suite *store_gc_suite(void)
 	tcase_add_test(t, runs_beside_pushes);
 	tcase_add_test(t, can_be_cancelled);
 	tcase_add_test(t, a_full_array_can_be_pruned);
+	tcase_add_test(t, a_full_array_of_half_garbage_can_be_pruned);
 	tcase_add_test(t, the_rules_of_a_client_are_applied);
 	suite_add_tcase(s, t);
 	return s;
